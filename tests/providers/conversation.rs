@@ -8,7 +8,7 @@ use config::Team;
 use config::team::{
     Constrain, LlamaCpp, Model, Ollama, OpenAi, Provider, Sampling, Server, Template, TokensField,
 };
-use model::{Conversation, Guards, ModelClient, ModelClients, Progress, Turn};
+use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::{Map, Value, json};
 use tools::client::http_client;
 use wire::chat::Head;
@@ -144,9 +144,8 @@ async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String
         Progress::Retried { error, .. } | Progress::Switched { error, .. } => panic!("{error}"),
     };
     let (admission, minute) = (client.admit().unwrap(), Duration::from_mins(1));
-    let Turn { outcome, .. } =
-        client.turn(admission, &conversation, minute, &mut on_progress).await;
-    (outcome.unwrap(), shown)
+    let reply = client.turn(admission, &conversation, minute, &mut on_progress).await.unwrap();
+    (reply, shown)
 }
 
 #[tokio::test]

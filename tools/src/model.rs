@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use wire::chat::ResponseSchema;
+use wire::chat::{Lost, ResponseSchema};
 use wire::{
     CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
     WireError,
@@ -132,10 +132,17 @@ impl ModelTool {
                     report.cache_creation_tokens = reply.detail.cache_creation_tokens;
                 });
                 let outcome = self.outcome(form, &reply, max_tokens);
-                ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
+                let usage = with_lost(reply.usage, &reply.detail.lost);
+                ToolReply::Settled { outcome, usage, tainted: false, hop: None }
             }
-            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => lost(error),
-            Ok(Err(error)) => ToolReply::settled(CallOutcome::Error { error }),
+            Ok(Err(mut error)) => {
+                let usage = with_lost(Usage::default(), &std::mem::take(&mut error.lost));
+                if error.code == ErrorCode::DeadlineExceeded {
+                    return lost(error);
+                }
+                let outcome = CallOutcome::Error { error };
+                ToolReply::Settled { outcome, usage, tainted: false, hop: None }
+            }
             Err(_) => {
                 let (model, limit) = (&self.spec.model, remaining.as_millis());
                 let message = format!("model {model} did not answer within {limit} ms");
@@ -196,4 +203,10 @@ impl Tool for ModelTool {
     ) -> BoxFuture<'a, ToolReply> {
         Box::pin(self.ask(context, arguments))
     }
+}
+
+/// Adds to what a reply used what attempts before it may have used.
+fn with_lost(mut usage: Usage, lost: &[Lost]) -> Usage {
+    lost.iter().for_each(|lost| usage.add(lost.usage));
+    usage
 }

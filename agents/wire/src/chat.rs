@@ -384,6 +384,22 @@ pub struct TurnDetail {
     /// Microseconds from the request that was answered to the first piece of a streamed reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_chunk_us: Option<u64>,
+    /// What attempts before may have used that gave no reply. It is not in the usage of the reply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
+}
+
+/// What attempts at a model may have used that gave no reply, though it had begun one or was asked
+/// until the time was over.
+///
+/// The tokens are those that its provider had counted by then, or else estimated by the bytes that
+/// were sent and came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The model, by its name in the team.
+    pub model: Name,
+    /// What they used, of which some may have been cached; without what it costs.
+    pub usage: Usage,
 }
 
 impl TurnDetail {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::Lost;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $title:literal;)*) => {
         /// A stable code for everything that a user or a peer can be told.
@@ -196,6 +198,10 @@ pub struct WireError {
     /// How long to wait before asking again, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// What a turn of a model that failed may have used all the same. Who asked for the turn counts
+    /// it, and passes it on to nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
 }
 
 /// Whose queue is full.
@@ -217,7 +223,8 @@ pub enum Scope {
 impl WireError {
     /// Makes an error without advice on when to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), scope: None, retry_after_ms: None }
+        let (message, lost) = (message.into(), Vec::new());
+        Self { code, message, scope: None, retry_after_ms: None, lost }
     }
 
     /// Makes the error of a full queue: whose it is, and when to come again, in milliseconds.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use config::Team;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use wire::chat::Head;
-use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, SessionId, Usage, WireError};
+use wire::chat::{Head, Lost};
+use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, SessionId, WireError};
 
 use crate::guard::Guards;
 use crate::messages::Messages;
@@ -60,29 +60,6 @@ pub enum Progress<'a> {
         /// Why.
         error: &'a WireError,
     },
-}
-
-/// How a turn ended.
-#[derive(Debug)]
-pub struct Turn {
-    /// The reply, or why there is none.
-    pub outcome: Result<ModelReply, WireError>,
-    /// What the attempts that gave no reply may have used, by the models that were asked. It is not
-    /// in the usage of the reply.
-    pub lost: Vec<Lost>,
-}
-
-/// What attempts at a model may have used that gave no reply, though it had begun one or was asked
-/// until the time was over.
-///
-/// The tokens are those that its provider had counted by then, or else estimated by the bytes that
-/// were sent and came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The model.
-    pub model: Name,
-    /// What they used, of which some may have been cached; without what it costs.
-    pub usage: Usage,
 }
 
 /// The clients of all models of a team.
@@ -167,8 +144,8 @@ impl ModelClient {
     /// that is cut half way is dropped, which it is told before the next one begins its text anew, and
     /// only the returned reply counts. An error that the provider itself reports after some text is not repeated.
     /// Where a server fails for good, the next model of `fallback` is asked, and the reply names
-    /// it. Beside either end stands what was lost. Dropping the future cancels the request, and tells
-    /// nothing of what it used.
+    /// it. The reply and the error say what was lost. Dropping the future cancels the request, and
+    /// tells nothing of what it used.
     ///
     /// Fails, with what was met last, with [`ErrorCode::DeadlineExceeded`] if `remaining` or a
     /// model's `timeout_ms` is over, [`ErrorCode::Overloaded`] if the limits of a minute or the
@@ -181,11 +158,17 @@ impl ModelClient {
         conversation: &Conversation,
         remaining: Duration,
         on_progress: &mut (dyn FnMut(Progress<'_>) + Send),
-    ) -> Turn {
+    ) -> Result<ModelReply, WireError> {
         let mut lost = Vec::new();
         let outcome =
             self.outcome(admission, conversation, remaining, &mut lost, on_progress).await;
-        Turn { outcome, lost }
+        match outcome {
+            Ok(mut reply) => {
+                reply.detail.lost = lost;
+                Ok(reply)
+            }
+            Err(error) => Err(WireError { lost, ..error }),
+        }
     }
 
     async fn outcome(

@@ -53,7 +53,7 @@ mod template;
 mod unenforced;
 mod window;
 
-pub use client::{Admission, Conversation, Lost, ModelClient, ModelClients, Progress, Turn};
+pub use client::{Admission, Conversation, ModelClient, ModelClients, Progress};
 pub use guard::Guards;
 pub use messages::Messages;
 pub use part::Part;

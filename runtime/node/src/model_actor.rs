@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use agents_core::dialect::continued::Veil;
 use bus::{Message, Parcel};
-use model::{Admission, Conversation, ModelClient, Progress, Turn};
+use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use telemetry::{LogContext, logged};
 use tokio::time::Instant;
@@ -188,14 +188,11 @@ impl Served {
         let answer = tokio::select! {
             biased;
             () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
-            ended = logged(logging, contained(turn)) => match ended {
-                Ok(Turn { outcome, .. }) => outcome,
-                Err(panic) => {
-                    error!(subject = %message.subject, panic, "model adapter panicked");
-                    let text = format!("the model's adapter met a fault of its own: {panic}");
-                    Err(WireError::new(ErrorCode::Internal, text))
-                }
-            },
+            answered = logged(logging, contained(turn)) => answered.unwrap_or_else(|panic| {
+                error!(subject = %message.subject, panic, "model adapter panicked");
+                let text = format!("the model's adapter met a fault of its own: {panic}");
+                Err(WireError::new(ErrorCode::Internal, text))
+            }),
         };
         drop(work);
         deltas.finish();

@@ -4,7 +4,7 @@
 //! the limit by no more than one prompt that was estimated too low: a turn reserves its prompt, by
 //! an estimate, and the longest reply; a called agent draws on a part of what its caller has.
 
-use wire::chat::estimated_tokens;
+use wire::chat::{Lost, estimated_tokens};
 use wire::entry::TurnReport;
 use wire::hop::HopReport;
 use wire::money::{Cached, Price, usd};
@@ -267,10 +267,20 @@ impl Run {
     /// Counts what a turn used, and returns it with its price.
     pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
         let price = self.price(self.model(role), turn.served_by.as_ref());
-        let usage = turn.usage.priced(price, turn.detail.cached());
+        let mut usage = turn.usage.priced(price, turn.detail.cached());
         self.prompts.on_measured(self.reader(role), turn.usage);
+        usage.add(self.lost_on_turn(role, &turn.detail.lost));
         self.usage.add(usage);
         usage
+    }
+
+    /// Returns what attempts of a turn may have used of which no reply came, with its price.
+    pub(super) fn lost_on_turn(&self, role: ModelRole, lost: &[Lost]) -> Usage {
+        let asked = self.model(role);
+        lost.iter().fold(Usage::default(), |mut sum, Lost { model, usage }| {
+            sum.add(usage.priced(self.price(asked, Some(model)), Cached::default()));
+            sum
+        })
     }
 
     /// Returns what a pending call used with its price: of the model that answered, if its tool asks

@@ -28,11 +28,13 @@ impl Run {
         }
         let (reading, unread, reasoning, report) = match outcome {
             ModelOutcome::Failed { error } => {
+                let lost = self.lost_on_turn(role, &error.lost);
+                let error = &WireError { lost: Vec::new(), ..error.clone() };
                 self.report_turn(role, None, Err(error), None, effects);
                 // Its reply may be written all the same.
-                if error.code == ErrorCode::DeadlineExceeded {
-                    self.usage.add(self.unheard_turn());
-                }
+                let is_late = error.code == ErrorCode::DeadlineExceeded;
+                let unheard = if is_late { self.unheard_turn() } else { Usage::default() };
+                self.usage.add(if unheard.total() > lost.total() { unheard } else { lost });
                 if self.is_late(effects.now()) {
                     self.stop(RunStatus::Deadline, error.clone(), effects);
                 } else {

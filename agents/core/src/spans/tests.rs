@@ -146,6 +146,7 @@ fn a_model_turn_says_whom_it_asked_and_how() {
         cache_creation_tokens: None,
         reasoning_tokens: Some(2),
         first_chunk_us: Some(250_000),
+        lost: Vec::new(),
     };
     let report = TurnReport { detail, ..report() };
     let reading = Reading::Final { text: "x".into() };

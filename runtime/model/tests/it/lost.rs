@@ -1,8 +1,9 @@
 //! What is used by attempts that give no reply.
 
 use config::team::{Model, Provider};
-use model::{Lost, Turn};
-use wire::{Name, Usage};
+use model::ModelClient;
+use wire::chat::Lost;
+use wire::{ModelReply, Name, Usage, WireError};
 
 use crate::server::{Server, Step, answer, chunked, said};
 use crate::setup::{LONG, client_of, conversation, model, openai, user};
@@ -19,6 +20,17 @@ fn named(name: &str, server: &Server) -> Model {
     model
 }
 
+/// Asks for a turn; returns how it ended, and what was lost.
+async fn turn(client: &ModelClient) -> (Result<ModelReply, WireError>, Vec<Lost>) {
+    let (admission, conversation) = (client.admit().unwrap(), conversation(vec![user("hi")]));
+    let ended = client.turn(admission, &conversation, LONG, &mut |_| ()).await;
+    let lost = match &ended {
+        Ok(reply) => reply.detail.lost.clone(),
+        Err(error) => error.lost.clone(),
+    };
+    (ended, lost)
+}
+
 /// Returns the tokens that a request is taken for, by the length that its head tells.
 fn estimated(head: &str) -> u64 {
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -30,7 +42,7 @@ fn estimated(head: &str) -> u64 {
 type Case = (&'static str, Vec<Vec<Step>>, bool, u64, Option<u64>, u64);
 
 #[tokio::test]
-async fn it_is_told_beside_the_reply_and_beside_the_error() {
+async fn it_is_told_with_the_reply_and_with_the_error() {
     let hang = |events| vec![Step::Send(chunked(events, false)), Step::Hang];
     let cut = |events| vec![Step::Send(chunked(events, false))];
     let ends = |events| vec![Step::Send(chunked(events, true))];
@@ -59,10 +71,7 @@ async fn it_is_told_beside_the_reply_and_beside_the_error() {
         if name.starts_with("silence") {
             model.timeout_ms = 500;
         }
-        let client = client_of(vec![model]);
-        let conversation = conversation(vec![user("hi")]);
-        let admission = client.admit().unwrap();
-        let Turn { outcome, lost } = client.turn(admission, &conversation, LONG, &mut |_| ()).await;
+        let (outcome, lost) = turn(&client_of(vec![model])).await;
         assert_eq!(outcome.is_ok(), is_reply, "{name}: {outcome:?}");
         let (head, _) = server.requests().swap_remove(0);
         let read = read.unwrap_or_else(|| estimated(&head));
@@ -79,9 +88,7 @@ async fn it_names_the_model_that_was_asked() {
     let fails = Server::start(vec![cut.clone()]).await;
     let recovers = Server::start(vec![cut, vec![Step::Send(said("ok"))]]).await;
     let client = client_of(vec![named("a", &fails), named("b", &recovers)]);
-    let admission = client.admit().unwrap();
-    let conversation = conversation(vec![user("hi")]);
-    let Turn { outcome, lost } = client.turn(admission, &conversation, LONG, &mut |_| ()).await;
+    let (outcome, lost) = turn(&client).await;
     assert_eq!(outcome.unwrap().usage, Usage::of_tokens(5, 2));
     let told: Vec<_> = lost.iter().map(|lost| (lost.model.as_str(), lost.usage)).collect();
     assert_eq!(told, [("a", Usage::of_tokens(150, 21)), ("b", Usage::of_tokens(50, 7))]);

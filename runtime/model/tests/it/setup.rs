@@ -157,7 +157,7 @@ pub(crate) async fn turn_in(
     };
     let result = match client.admit() {
         Ok(admission) => {
-            client.turn(admission, conversation, remaining, &mut on_progress).await.outcome
+            client.turn(admission, conversation, remaining, &mut on_progress).await
         }
         Err(error) => Err(error),
     };

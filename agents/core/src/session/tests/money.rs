@@ -1,9 +1,10 @@
 //! What cached input costs, and what is set aside for it.
 
-use wire::chat::TurnDetail;
+use wire::chat::{Lost, TurnDetail};
 use wire::entry::{ModelOutcome, ModelReplied};
 use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
+use wire::run::Parent;
 use wire::{CallOutcome, ErrorCode, Input, Plan, Usage, WireError};
 
 use super::check;
@@ -160,4 +161,55 @@ fn what_an_attempt_may_have_used_of_which_no_answer_came_is_counted() {
     );
     let usage = machine.reply(&run("r")).unwrap().usage;
     assert_eq!((usage.total(), usage.cost_nano_usd), (105 + 3 * 14, (1200 + 3 * 260) * 1000));
+}
+
+#[test]
+fn what_attempts_lost_is_paid_with_the_turn_and_with_its_failure() {
+    let lost = |tokens| vec![Lost { model: name("small"), usage: Usage::of_tokens(tokens, 1) }];
+    let asked = "timer r at 60000
+         ask small as actor for r, turn 0, step 1, 61 tokens, by 9000";
+    let failed = |code, tokens| {
+        let error = WireError { lost: lost(tokens), ..WireError::new(code, "no") };
+        Input::ModelReplied(ModelReplied {
+            run: run("r"),
+            turn: 0,
+            outcome: ModelOutcome::Failed { error },
+        })
+    };
+    let mut replied = cached(answer("r", 0, "x"), None, None);
+    if let Input::ModelReplied(ModelReplied { outcome: ModelOutcome::Read { turn, .. }, .. }) =
+        &mut replied
+    {
+        turn.detail.lost = lost(50);
+    }
+    let is_called = |mut submitted: Input| {
+        if let Input::Submitted(submitted) = &mut submitted {
+            let (session, run) = (super::team::session(), run("p"));
+            submitted.parent = Some(Parent { session, run, depth: 1, tainted: false });
+        }
+        submitted
+    };
+    let unavailable = "publish r failed E2002, 51 used";
+    for (begun, ended, told, micro_usd) in [
+        (submit("r"), replied, "publish r completed \"x\", 156 used", 1200 + 540),
+        (submit("r"), failed(ErrorCode::ModelUnavailable, 50), unavailable, 540),
+        (
+            submit("r"),
+            failed(ErrorCode::DeadlineExceeded, 50),
+            "publish r failed E1007, 51 used",
+            540,
+        ),
+        // Of a called agent's turn that ran out of time all that it may be is counted.
+        (
+            is_called(submit("r")),
+            failed(ErrorCode::DeadlineExceeded, 50),
+            "publish r failed E1007, 116 used",
+            550 + 2440,
+        ),
+    ] {
+        let machine = check(&paying(None), &[(0, begun, asked), (1, ended, told)]);
+        let reply = machine.reply(&run("r")).unwrap();
+        assert_eq!(reply.usage.cost_nano_usd, micro_usd * 1000, "{told}");
+        assert!(reply.error.as_ref().is_none_or(|error| error.lost.is_empty()));
+    }
 }

@@ -14,6 +14,7 @@ mod fault;
 mod look;
 pub mod pin;
 mod pipes;
+mod posts;
 mod program;
 mod server;
 #[cfg(test)]
@@ -195,9 +196,9 @@ impl McpTool {
                     server.suspect(up.serial);
                     (after, why) = (up.serial, text);
                 }
-                Err(Fault::Broken(text)) => {
+                Err(Fault::Doubtful(failure)) => {
                     server.suspect(up.serial);
-                    return ToolReply::lost(ErrorCode::ToolUnavailable, text);
+                    return failure.into_reply();
                 }
             }
         }
@@ -229,7 +230,7 @@ impl McpTool {
                 asked = send(server, up, context, params.clone()) => asked,
                 () = context.answer_time_over() => {
                     let text = format!("MCP server {server} did not answer the call in time");
-                    return Ok(ToolReply::lost(ErrorCode::ToolTimeout, text));
+                    return Err(Fault::Doubtful(Failure::lost(ErrorCode::ToolTimeout, text)));
                 }
             };
             let response = match asked {
@@ -240,7 +241,8 @@ impl McpTool {
                     let text = format!(
                         "MCP server {server} went away during the call, between two rounds: {why}"
                     );
-                    return Err(Fault::Broken(text));
+                    let failure = Failure::lost(ErrorCode::ToolUnavailable, text);
+                    return Err(Fault::Doubtful(failure));
                 }
                 Err(fault) => return Err(fault),
             };
@@ -293,7 +295,7 @@ async fn send(
         Ok(_) => read(server, &ServiceError::UnexpectedResponse).map(Err),
         Err(error) => read(server, &error).map(Err),
     };
-    if !matches!(outcome, Ok(Err(Failure::Lost(_))) | Err(Fault::Broken(_))) {
+    if !matches!(outcome, Ok(Err(Failure::Lost(_))) | Err(Fault::Doubtful(Failure::Lost(_)))) {
         begun.over();
     }
     outcome

@@ -105,7 +105,14 @@ impl Calls {
 
     /// Tells whether any call is waited for.
     pub(super) fn are_under_way(&self) -> bool {
-        self.lock().calls.values().any(|call| call.caller().is_some())
+        !self.under_way().is_empty()
+    }
+
+    /// Returns the numbers of the calls that are waited for.
+    pub(super) fn under_way(&self) -> BTreeSet<u64> {
+        let inner = self.lock();
+        let waited_for = inner.calls.iter().filter(|(_, call)| call.caller().is_some());
+        waited_for.map(|(number, _)| *number).collect()
     }
 
     /// Notes that the server answered a request: a call that nobody waits for is over by that.

@@ -34,6 +34,7 @@ use super::ask::elicit;
 use super::calls::Calls;
 use super::fault::{causes, is_connect};
 use super::pipes::Pipes;
+use super::posts::Posts;
 use super::program::{self, Program};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
@@ -217,7 +218,7 @@ async fn serve_http(
             // A session that is opened anew unseen may be that of another server, and the library
             // tells the calls of the old one as refused.
             .reinit_on_expired_session(false);
-        StreamableHttpClientTransport::with_client(http.clone(), config)
+        StreamableHttpClientTransport::with_client(Posts::new(http.clone()), config)
     };
     match handler.clone().serve_with_lifecycle(transport(), auto()).await {
         Ok(running) => Ok(running),

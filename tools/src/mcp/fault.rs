@@ -7,22 +7,21 @@ use std::iter::successors;
 use reqwest::StatusCode;
 use rmcp::ServiceError;
 use rmcp::service::ClientInitializeError;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 use wire::{ErrorCode, Name, WireError};
 
+use super::posts::{HttpError, Unnamed};
 use crate::http::failure::{Failure, Meaning, meaning, retry_after_ms};
 use crate::output::excerpt;
 use crate::secret::clean;
-
-type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// Why a call has no answer where its connection is in doubt.
 #[derive(Debug, PartialEq)]
 pub(super) enum Fault {
     /// It was certainly not made, and why.
     NotSent(String),
-    /// It may have been made, and why nothing more is known of it.
-    Broken(String),
+    /// What is known of it, and the server is to be looked at, which may not be there any more or may
+    /// know us no longer.
+    Doubtful(Failure),
 }
 
 /// Says what an error means for a call. A failure is the word of the server, or of somebody before
@@ -30,10 +29,7 @@ pub(super) enum Fault {
 pub(super) fn read(server: &Name, error: &ServiceError) -> Result<Failure, Fault> {
     match error {
         // Over HTTP its status is not known: the library hands on the body alone, also that of a 502.
-        ServiceError::McpError(error) => {
-            let text = format!("MCP server {server} refused the call: {}", error.message);
-            Ok(Failure::settled(ErrorCode::ToolFailed, clean(text)))
-        }
+        ServiceError::McpError(error) => Ok(refusal(server, &error.message)),
         ServiceError::UnexpectedResponse => {
             let text = format!("MCP server {server} answered with what is no result of a call");
             Ok(Failure::lost(ErrorCode::ToolFailed, text))
@@ -47,6 +43,9 @@ pub(super) fn read(server: &Name, error: &ServiceError) -> Result<Failure, Fault
 }
 
 fn read_http(server: &Name, error: &HttpError) -> Result<Failure, Fault> {
+    if let Some(refused) = Unnamed::held(error) {
+        return Err(Fault::Doubtful(refusal(server, &refused.to_string())));
+    }
     let (status, retry_after) = match error {
         HttpError::Client(failed) if failed.is_connect() => {
             return Err(Fault::NotSent(clean(causes(error))));
@@ -93,9 +92,14 @@ fn told_status(text: &str) -> Option<u16> {
     text.strip_prefix("HTTP ")?.split(' ').next()?.parse().ok()
 }
 
+fn refusal(server: &Name, said: &str) -> Failure {
+    let text = format!("MCP server {server} refused the call: {said}");
+    Failure::settled(ErrorCode::ToolFailed, clean(text))
+}
+
 fn broken(server: &Name, error: &(dyn StdError + 'static)) -> Fault {
     let text = format!("MCP server {server} went away during the call: {}", causes(error));
-    Fault::Broken(clean(text))
+    Fault::Doubtful(Failure::lost(ErrorCode::ToolUnavailable, clean(text)))
 }
 
 /// Tells whether a request failed because there was nobody to connect to.

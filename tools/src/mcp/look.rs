@@ -11,7 +11,8 @@ use wire::Name;
 
 use super::catalog::{Catalog, Hints, Listed};
 use super::dial::Connection;
-use super::fault::{causes, read};
+use super::fault::{Fault, causes, read};
+use crate::http::failure::Failure;
 use crate::secret::clean;
 
 /// Tools of one server; more than a team can have.
@@ -27,15 +28,25 @@ pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// Why there is no list.
 pub(super) struct Unlisted {
     pub(super) why: String,
-    /// The server answers, so that calls that are under way on the connection may still end.
-    holds: bool,
+    stands: Stands,
+}
+
+/// How the connection stands on which there is no list.
+#[derive(Clone, Copy, PartialEq)]
+enum Stands {
+    /// The server answers, so that calls that are under way on it may still end.
+    Holds,
+    /// It answers, but as servers answer those whom they do not know.
+    Doubtful,
+    /// Nothing is to be had on it.
+    Broken,
 }
 
 /// Reads the list of a server that was read before, which may take some time.
 ///
 /// A server that refuses has that time from its first refusal on, since its session may hold more
-/// than its list. One that works on calls is not given up for their sake, unless the connection is
-/// broken: it may have one thread for all it does.
+/// than its list; one that seems not to know the session has none. One that works on calls is not
+/// given up for their sake, unless the connection is broken: it may have one thread for all it does.
 pub(super) async fn look_again(
     server: &Name,
     connection: &Connection,
@@ -44,36 +55,41 @@ pub(super) async fn look_again(
     let mut refused = None;
     loop {
         let unlisted = match look_in(server, connection, time).await {
-            Err(unlisted) if unlisted.holds => unlisted,
+            Err(unlisted) if unlisted.stands != Stands::Broken => unlisted,
             looked => return looked.map_err(|unlisted| unlisted.why),
         };
         let end = *refused.get_or_insert_with(|| Instant::now() + time);
-        if Instant::now() >= end && !connection.calls.are_under_way() {
+        let is_over = unlisted.stands == Stands::Doubtful || Instant::now() >= end;
+        if is_over && !connection.calls.are_under_way() {
             return Err(unlisted.why);
         }
         sleep(REFUSED_PAUSE).await;
     }
 }
 
-/// Reads the list of a server that answers within some time, or works on calls.
+/// Reads the list of a server that answers within some time, or works on calls that it has from
+/// before: later ones stand behind the list if it does one thing at a time.
 async fn look_in(
     server: &Name,
     connection: &Connection,
     time: Duration,
 ) -> Result<Catalog, Unlisted> {
+    let calls = &connection.calls;
+    let mut before = calls.under_way();
     let mut looking = pin!(look(server, &connection.peer));
     loop {
-        let was_busy = connection.calls.are_under_way();
+        let was_busy = !calls.under_way().is_disjoint(&before);
         tokio::select! {
             looked = &mut looking => return looked,
             () = sleep(time) => {
-                if !was_busy && !connection.calls.are_under_way() {
+                if !was_busy && calls.under_way().is_disjoint(&before) {
                     let why = "it does not list its tools".to_owned();
-                    return Err(Unlisted { why, holds: false });
+                    return Err(Unlisted { why, stands: Stands::Broken });
                 }
                 // One request over HTTP may hang where the next does not, such as at another
                 // instance of the server; a program has the request, and reads it in its turn.
                 if !connection.is_program() {
+                    before = calls.under_way();
                     looking.set(look(server, &connection.peer));
                 }
             }
@@ -90,7 +106,12 @@ pub(super) async fn look(server: &Name, peer: &Peer<RoleClient>) -> Result<Catal
         let page = peer.list_tools(Some(params)).await;
         let page = page.map_err(|error| {
             let why = clean(format!("list its tools: {}", causes(&error)));
-            Unlisted { why, holds: read(server, &error).is_ok() }
+            let stands = match read(server, &error) {
+                Ok(_) => Stands::Holds,
+                Err(Fault::Doubtful(Failure::Settled(_))) => Stands::Doubtful,
+                Err(Fault::Doubtful(Failure::Lost(_)) | Fault::NotSent(_)) => Stands::Broken,
+            };
+            Unlisted { why, stands }
         })?;
         for raw in page.tools {
             let tool = listed(raw);
@@ -103,7 +124,7 @@ pub(super) async fn look(server: &Name, peer: &Peer<RoleClient>) -> Result<Catal
         pages += 1;
         if tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX || pages > LISTED_MAX {
             let why = format!("it lists more than {LISTED_MAX} tools or {LISTED_BYTES_MAX} bytes");
-            return Err(Unlisted { why, holds: true });
+            return Err(Unlisted { why, stands: Stands::Holds });
         }
         cursor = page.next_cursor;
         if cursor.is_none() {

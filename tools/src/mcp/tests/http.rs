@@ -15,7 +15,7 @@ use super::super::look::REFUSED_PAUSE;
 use super::super::{McpSpec, McpTool, Servers};
 use crate::testing::context;
 use crate::tool::Tool as _;
-use own::{Lists, Own, START_MAX, listed};
+use own::{JSON, Lists, Own, START_MAX, listed};
 
 /// How long a call of a test may take.
 const CALL_MAX: Duration = Duration::from_secs(20);
@@ -45,6 +45,11 @@ fn said(text: &str) -> ToolReply {
     ToolReply::settled(CallOutcome::text(text))
 }
 
+fn no(text: &str) -> ToolReply {
+    let text = format!("MCP server own refused the call: {text}");
+    ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text))
+}
+
 #[tokio::test]
 async fn a_call_without_a_result_does_not_end_other_calls() {
     let own = Own::start().await;
@@ -53,6 +58,7 @@ async fn a_call_without_a_result_does_not_end_other_calls() {
     heard(&own.state.called).await;
     heard(&own.state.looked).await;
     let refused = |status: &str, headers: &str| json!({"status": status, "headers": headers});
+    let unnamed = |status: &str, id: &str| json!({"status": status, "headers": JSON, "id": id});
     let lost = |code| (true, code, None);
     let settled = |retry_after_ms| (false, ErrorCode::ToolFailed, retry_after_ms);
     for (name, arguments, expected, part) in [
@@ -69,6 +75,8 @@ async fn a_call_without_a_result_does_not_end_other_calls() {
         ("refuse", refused("504 No", ""), lost(ErrorCode::ToolTimeout), "HTTP 504"),
         ("refuse", refused("303 See Other", ""), lost(ErrorCode::ToolFailed), "HTTP 303"),
         ("refuse", refused("200 OK", ""), lost(ErrorCode::ToolFailed), "cannot be read"),
+        ("refuse", unnamed("400 Bad Request", ""), settled(None), "the call: so it is"),
+        ("refuse", unnamed("500 No", "other"), settled(None), "the call: so it is"),
     ] {
         let case = arguments.to_string();
         let reply = call(name, arguments, &servers, CALL_MAX).await;
@@ -113,6 +121,40 @@ async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_
     assert!(error.message.contains("takes no call, and this one was not made"), "{error}");
     servers.close().await;
     own.end().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_without_a_word_of_the_request_is_opened_anew() {
+    for (status, id) in [
+        ("400 Bad Request", Value::Null),
+        ("400 Bad Request", json!("server-error")),
+        ("500 Internal Server Error", Value::Null),
+        ("200 OK", Value::Null),
+    ] {
+        let own = Own::start().await;
+        *own.state.session.lock().unwrap() = Some("first");
+        *own.state.refusal.lock().unwrap() = Some((status, id.clone()));
+        let servers = own.connect();
+        heard(&own.state.opened).await;
+        heard(&own.state.looked).await;
+        // One that says so of a call alone knows the session.
+        let slow = called("slow", &servers);
+        heard(&own.state.called).await;
+        let unnamed = json!({"status": status, "headers": JSON, "id": "other"});
+        let refused = call("refuse", unnamed, &servers, CALL_MAX).await;
+        assert_eq!(refused, no("so it is"), "{status} {id}");
+        heard(&own.state.looked).await;
+        own.state.go_on.notify_one();
+        assert_eq!(slow.await.unwrap(), said("done"), "{status} {id}");
+
+        *own.state.session.lock().unwrap() = Some("second");
+        let refused = call("say", json!({}), &servers, CALL_MAX).await;
+        assert_eq!(refused, no("No valid session ID"), "{status} {id}");
+        heard(&own.state.opened).await;
+        assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"), "{status} {id}");
+        servers.close().await;
+        own.end().await;
+    }
 }
 
 #[tokio::test]

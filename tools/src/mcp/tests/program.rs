@@ -1,10 +1,11 @@
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tempfile::tempdir;
 use tokio::time::timeout;
-use wire::{CallOutcome, EffectClass, Name, ToolReply};
+use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply};
 
 use super::super::look::REFUSED_PAUSE;
 use super::super::{Catalog, McpSpec, McpTool, ServerSpec, Servers, Transport};
@@ -43,19 +44,18 @@ while read -r line; do
 done
 "#;
 
-#[tokio::test]
-async fn a_program_that_ends_after_it_refused_its_list_is_started_again_at_once() {
+/// Starts a program that is given some time to start and to list its tools.
+fn start(script: &str, folder: &Path, list_max: Duration) -> (Servers, McpTool) {
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempdir().unwrap();
     let name = Name::new("own").unwrap();
     let listed = tool("starts", json!({"type": "object"}));
     let spec = ServerSpec {
         transport: Transport::Process {
-            command: ["sh", "-c", SERVER].map(str::to_owned).to_vec(),
-            directory: folder.path().to_owned(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            directory: folder.to_owned(),
             env: Vec::new(),
         },
-        start_timeout: Duration::from_secs(20),
+        start_timeout: list_max,
         elicitation: false,
     };
     let pinned = Catalog { tools: vec![listed.clone()] };
@@ -68,10 +68,36 @@ async fn a_program_that_ends_after_it_refused_its_list_is_started_again_at_once(
         elicitation: false,
     };
     let tool = McpTool::new(spec, &servers);
-    let starts = async || tool.call(&context(Duration::from_secs(20)), &json!({})).await;
-    let said = |text: &str| ToolReply::settled(CallOutcome::text(text));
+    (servers, tool)
+}
+
+fn said(text: &str) -> ToolReply {
+    ToolReply::settled(CallOutcome::text(text))
+}
+
+#[tokio::test]
+async fn a_program_that_ends_after_it_refused_its_list_is_started_again_at_once() {
+    let folder = tempdir().unwrap();
+    let time = Duration::from_secs(20);
+    let (servers, tool) = start(SERVER, folder.path(), time);
+    let starts = async || tool.call(&context(time), &json!({})).await;
     assert_eq!(starts().await, said("1"));
     let again = async { while starts().await != said("2") {} };
     timeout(REFUSED_PAUSE, again).await.unwrap();
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_started_again_once_a_call_has_waited_in_vain() {
+    let folder = tempdir().unwrap();
+    // The first one reads nothing more once it is called.
+    let hangs = "*'\"method\":\"tools/call\"'*)\n[ \"$starts\" = 1 ] && exec tail -f /dev/null\n";
+    let script = SERVER.replace("*'\"method\":\"tools/call\"'*)\n", hangs);
+    let (servers, tool) = start(&script, folder.path(), Duration::from_secs(3));
+    let starts = async |time| tool.call(&context(time), &json!({})).await;
+    let lost = starts(Duration::from_secs(1)).await;
+    assert!(matches!(&lost, ToolReply::Lost { error, .. } if error.code == ErrorCode::ToolTimeout));
+    let again = async { while starts(Duration::from_secs(1)).await != said("2") {} };
+    timeout(Duration::from_secs(20), again).await.unwrap();
     servers.close().await;
 }

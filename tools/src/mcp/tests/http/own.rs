@@ -17,6 +17,9 @@ use super::super::tool;
 use crate::client::http_client;
 use crate::http::tests::read_request;
 
+/// The header of all that is JSON.
+pub(super) const JSON: &str = "content-type: application/json\r\n";
+
 /// How long the server may take to list its tools.
 pub(super) const START_MAX: Duration = Duration::from_secs(20);
 
@@ -31,6 +34,8 @@ pub(super) struct Own {
 pub(super) struct State {
     /// The only session that is taken; without one it needs none.
     pub(super) session: Mutex<Option<&'static str>>,
+    /// How it refuses others: a status, and the id that it puts into what it says.
+    pub(super) refusal: Mutex<Option<(&'static str, Value)>>,
     /// What it says of all its tools, and how it lists them.
     pub(super) description: Mutex<String>,
     pub(super) lists: Mutex<Lists>,
@@ -103,7 +108,11 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
     let asked: Value = serde_json::from_str(&asked.body).unwrap_or_default();
     let known = *state.session.lock().unwrap();
     if session.is_some() && session.as_deref() != known {
-        return answer(&mut stream, "404 Not Found", "", "").await;
+        let refusal = state.refusal.lock().unwrap().clone();
+        let Some((status, id)) = refusal else {
+            return answer(&mut stream, "404 Not Found", "", "").await;
+        };
+        return answer(&mut stream, status, JSON, &error(&id, "No valid session ID")).await;
     }
     let method = asked["method"].as_str();
     let result = match method {
@@ -140,7 +149,11 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
                 "refuse" => {
                     let part = |name: &str| arguments[name].as_str().unwrap().to_owned();
                     let (status, headers) = (part("status"), part("headers"));
-                    return answer(&mut stream, &status, &headers, "so it is").await;
+                    let body = match &arguments["id"] {
+                        Value::Null => "so it is".to_owned(),
+                        id => error(id, "so it is"),
+                    };
+                    return answer(&mut stream, &status, &headers, &body).await;
                 }
                 "hang_up" => return,
                 "odd" => json!({"tools": []}),
@@ -154,18 +167,20 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         _ => Value::Null,
     };
     let body = match (asked.get("id"), result) {
-        (Some(id), Value::Null) => {
-            let error = json!({"code": -32601, "message": "Method not found"});
-            json!({"jsonrpc": "2.0", "id": id, "error": error})
-        }
-        (Some(id), result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        (Some(id), Value::Null) => error(id, "Method not found"),
+        (Some(id), result) => json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
         (None, _) if asked.is_object() => return answer(&mut stream, "202 Accepted", "", "").await,
         (None, _) => return answer(&mut stream, "405 Method Not Allowed", "", "").await,
     };
     let named = known.filter(|_| method == Some("initialize"));
     let named = named.map(|known| format!("mcp-session-id: {known}\r\n")).unwrap_or_default();
-    let headers = format!("content-type: application/json\r\n{named}");
-    answer(&mut stream, "200 OK", &headers, &body.to_string()).await;
+    answer(&mut stream, "200 OK", &format!("{JSON}{named}"), &body).await;
+}
+
+/// Writes a refusal of the protocol.
+fn error(id: &Value, message: &str) -> String {
+    let error = json!({"code": -32601, "message": message});
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
 }
 
 async fn answer(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {

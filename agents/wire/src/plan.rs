@@ -150,7 +150,8 @@ pub struct Plan {
 /// answer of a planner's agent by themselves. Since 2 a reply that cannot be used counts for the next
 /// prompt by what is shown of it there, a model that has no price in the plan and stands in all the
 /// same is paid at the highest price that is known, calls that are refused take no share of what is
-/// left, and none is refused for want of money where nothing can cost any.
+/// left, none is refused for want of money where nothing can cost any, and a probe may answer with a
+/// text of JSON or a list of one object, and with 0 or 1 for `done`.
 pub const EDITION: u32 = 2;
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.

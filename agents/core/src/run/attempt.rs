@@ -1,6 +1,7 @@
 //! The attempts of a call: when one without an answer is made again, when somebody else is asked
 //! what came of it, and when nobody knows.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -114,7 +115,7 @@ impl Run {
         };
         let position = self.position(call, asked)?;
         self.resumes = 0;
-        let found = finding(outcome);
+        let found = finding(outcome, self.plan.edition);
         self.note_probe(position, &found, effects.now());
         match found {
             Finding::Done(result) => {
@@ -366,7 +367,9 @@ impl Run {
 }
 
 /// Reads what a probe says: `{"done": true, "result": ..}` or `{"done": false}`.
-fn finding(outcome: &CallOutcome) -> Finding {
+///
+/// Some kinds of tools return nothing but texts or rows, and some databases have no truth values.
+fn finding(outcome: &CallOutcome, edition: u32) -> Finding {
     let output = match outcome {
         CallOutcome::Ok { output } => output,
         CallOutcome::Error { error } | CallOutcome::Ended { error, .. } => {
@@ -374,14 +377,31 @@ fn finding(outcome: &CallOutcome) -> Finding {
         }
         CallOutcome::Unknown { note } => return Finding::Unclear(note.clone()),
     };
-    match output.get("done") {
-        Some(Value::Bool(true)) => {
-            Finding::Done(output.get("result").cloned().unwrap_or_else(|| json!("done")))
-        }
-        Some(Value::Bool(false)) => Finding::NotDone,
-        Some(_) | None => {
-            Finding::Unclear("it does not answer with `done`: true or false".to_owned())
-        }
+    let output = if edition >= 2 { answer(output) } else { Cow::Borrowed(output) };
+    let is_done = output.get("done").and_then(|done| match done {
+        Value::Bool(done) => Some(*done),
+        Value::Number(number) if edition >= 2 => match number.as_u64()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        },
+        _ => None,
+    });
+    match is_done {
+        Some(true) => Finding::Done(output.get("result").cloned().unwrap_or_else(|| json!("done"))),
+        Some(false) => Finding::NotDone,
+        None => Finding::Unclear("it does not answer with `done`: true or false".to_owned()),
+    }
+}
+
+/// Returns the object that an output stands for: one that is written as a text, or the only one of
+/// a list.
+fn answer(output: &Value) -> Cow<'_, Value> {
+    let read: Option<Value> = output.as_str().and_then(|text| serde_json::from_str(text).ok());
+    let read = read.map_or(Cow::Borrowed(output), Cow::Owned);
+    match read.as_array().map(Vec::as_slice) {
+        Some([row]) => Cow::Owned(row.clone()),
+        _ => read,
     }
 }
 
@@ -394,18 +414,39 @@ mod tests {
         let ok = |output: Value| CallOutcome::Ok { output };
         let unclear = |text: &str| Finding::Unclear(text.to_owned());
         let no_answer = unclear("it does not answer with `done`: true or false");
+        let text = |text: &str| ok(json!(text));
+        let done = Finding::Done(json!("done"));
         let cases = [
             (ok(json!({"done": true, "result": {"id": 7}})), Finding::Done(json!({"id": 7}))),
-            (ok(json!({"done": true})), Finding::Done(json!("done"))),
+            (ok(json!({"done": true})), done.clone()),
             (ok(json!({"done": false, "result": 1})), Finding::NotDone),
             (ok(json!({"done": "true"})), no_answer.clone()),
+            (ok(json!({"done": null})), no_answer.clone()),
             (ok(json!({})), no_answer.clone()),
-            (ok(json!("done")), no_answer),
+            (text("done"), no_answer.clone()),
+            (ok(json!([])), no_answer.clone()),
+            (ok(json!([{"done": true}, {"done": true}])), no_answer.clone()),
             (CallOutcome::error(ErrorCode::ToolFailed, "404"), unclear("404")),
             (CallOutcome::Unknown { note: "late".to_owned() }, unclear("late")),
         ];
-        for (outcome, expected) in cases {
-            assert_eq!(finding(&outcome), expected, "{outcome:?}");
+        let since_2 = [
+            (text(r#"{"done": true, "result": "x"}"#), Finding::Done(json!("x"))),
+            (text(r#" {"done": false} "#), Finding::NotDone),
+            (text(r#"[{"done": 1}]"#), done.clone()),
+            (ok(json!([{"done": true, "result": 7}])), Finding::Done(json!(7))),
+            (ok(json!([{"done": 0, "result": null}])), Finding::NotDone),
+            (ok(json!({"done": 1})), done),
+        ];
+        let odd = [json!({"done": 2}), json!([{"done": -1}]), json!({"done": 1.0})];
+        let odd = odd.map(|output| (ok(output), no_answer.clone()));
+        for (outcome, expected) in cases.iter().chain(&odd) {
+            for edition in [0, 1, 2] {
+                assert_eq!(finding(outcome, edition), *expected, "{edition}: {outcome:?}");
+            }
+        }
+        for (outcome, expected) in since_2 {
+            assert_eq!(finding(&outcome, 1), no_answer, "{outcome:?}");
+            assert_eq!(finding(&outcome, 2), expected, "{outcome:?}");
         }
     }
 }

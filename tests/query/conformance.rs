@@ -113,6 +113,17 @@ async fn all_statements_of_a_call_stand_or_none() {
         assert!(found.as_str().unwrap().starts_with("3\n[cut"), "{kind}: {found}");
         let found = house.output(&writing(&["update note set said = :y"]), json!({"y": "z"})).await;
         assert_eq!(found, json!({"changed": 3}), "{kind}");
+        // However many rows it returns.
+        for rows in [256, 257, 512, 600] {
+            let many = format!(
+                "insert into note with recursive n(i) as (select 1 union all select i + 1 from n
+                    where i < {rows}) select '{rows}-' || i, 'many' from n returning key"
+            );
+            let told = QuerySpec { statements: vec![many], ..told.clone() };
+            let found = house.output(&told, json!({})).await;
+            let start = format!("{rows}\n[cut");
+            assert!(found.as_str().unwrap().starts_with(&start), "{kind}: {found}");
+        }
     }
 }
 

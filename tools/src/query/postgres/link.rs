@@ -256,20 +256,22 @@ async fn run_one(
         .map_err(|error| argument(&error, parsed).unwrap_or_else(|| settled(&error)))?;
     let mut set = ResultSet { has_columns: !statement.columns().is_empty(), rows: Vec::new() };
     // What writes is read to its end, which says how much it changed.
-    let mut has_room = true;
+    let (mut has_room, mut returned) = (true, 0);
     loop {
         let page = page(transaction, &portal, statement, work, results, (&mut set, &mut has_room));
-        let changed = page.await?;
-        if let Some(changed) = changed.filter(|_| parsed.counts) {
-            results.changed += changed;
+        let (rows, end) = page.await?;
+        returned += rows;
+        if let Some(told) = end.filter(|_| parsed.counts) {
+            // Of rows that it returned the server tells only how many there were since last asked.
+            results.changed += if set.has_columns { returned } else { told };
         }
-        if changed.is_some() || !has_room && parsed.is_read() {
+        if end.is_some() || !has_room && parsed.is_read() {
             return Ok(set);
         }
     }
 }
 
-/// Reads a few rows; at the end of all, tells how many there were.
+/// Reads a few rows and counts them; at the end of all, says what the server tells of their number.
 async fn page(
     transaction: &Transaction<'_>,
     portal: &Portal,
@@ -277,12 +279,14 @@ async fn page(
     work: &Work,
     results: &mut Results,
     (set, has_room): (&mut ResultSet, &mut bool),
-) -> Result<Option<u64>, Fault> {
+) -> Result<(u64, Option<u64>), Fault> {
     let rows = transaction.query_portal_raw(portal, ROWS_AT_ONCE).await;
     let rows = rows.map_err(|error| settled(&error))?;
     pin_mut!(rows);
+    let mut count = 0;
     while let Some(row) = rows.next().await {
         let row = row.map_err(|error| settled(&error))?;
+        count += 1;
         if !*has_room {
             continue;
         }
@@ -302,7 +306,7 @@ async fn page(
         }
         *has_room = results.add(set, read, &work.query);
     }
-    Ok(rows.rows_affected())
+    Ok((count, rows.rows_affected()))
 }
 
 /// Says that an argument is nothing that its parameter takes, if that is what an error means.

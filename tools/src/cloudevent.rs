@@ -275,11 +275,14 @@ fn broken_reply(context: &ToolContext, fault: &str) -> ToolReply {
     ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text))
 }
 
-/// Returns the arguments that the schema declares, where it lists them at its root.
+/// Returns the arguments that the schema declares, where it lists them at its root and does not say
+/// that there may be others.
 fn declared(parameters: &Value, arguments: &Value) -> Value {
-    let lists_all = ["oneOf", "anyOf", "allOf", "$ref", "patternProperties", "if"]
-        .iter()
-        .all(|key| parameters.get(key).is_none());
+    let is_closed = parameters.get("additionalProperties").is_none_or(|others| others == false);
+    let lists_all = is_closed
+        && ["oneOf", "anyOf", "allOf", "$ref", "patternProperties", "if"]
+            .iter()
+            .all(|key| parameters.get(key).is_none());
     match (parameters.get("properties").and_then(Value::as_object), arguments.as_object()) {
         (Some(properties), Some(arguments)) if lists_all => arguments
             .iter()

@@ -8,7 +8,7 @@ use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Headers, Name, ToolRepl
 use super::event::{CloudEvent, Mode};
 use super::replies::{Counts, Replies, Taken};
 use super::types::EventType;
-use super::{EventSource, EventSpec, EventTool, REPLY_ATTRIBUTE, ReplyWay, Sink};
+use super::{EventSource, EventSpec, EventTool, REPLY_ATTRIBUTE, ReplyWay, Sink, declared};
 use crate::client::http_client;
 use crate::http::tests::{Answer, answer, server};
 use crate::mcp::Setting;
@@ -115,6 +115,24 @@ async fn a_call_is_an_event_with_the_declared_fields_only() {
         let others = ["x-tenant", "idempotency-key", "traceparent"];
         let others = others.map(|name| seen.headers[name].as_str());
         assert_eq!(others, ["blue", "0123abcd", &trace]);
+    }
+}
+
+#[test]
+fn what_a_schema_allows_is_sent() {
+    let city = json!({"city": {"type": "string"}});
+    for (word, value, is_sent) in [
+        ("title", json!("Weather"), false),
+        ("additionalProperties", json!(false), false),
+        ("additionalProperties", json!(true), true),
+        ("additionalProperties", json!({"type": "integer"}), true),
+        ("patternProperties", json!({"^s": {}}), true),
+        ("allOf", json!([{"properties": {"stray": {}}}]), true),
+    ] {
+        let schema = json!({"type": "object", "properties": city, word: value});
+        let sent = declared(&schema, &json!({"city": "Graz", "stray": 1}));
+        assert_eq!(sent["city"], "Graz");
+        assert_eq!(sent.get("stray").is_some(), is_sent, "{schema}");
     }
 }
 

@@ -34,6 +34,9 @@ fn answers(seen: &Seen) -> Answer {
     let json = |body: &str| answer("200 OK", "content-type: application/json\r\n", body);
     match (seen.method.as_str(), seen.target.split('?').next().unwrap_or_default()) {
         ("GET", "/v2/animals") => json(r#"[{"id":1,"name":"Rex"}]"#),
+        ("POST", "/v2/animals") => {
+            answer("201 Created", "content-type: application/json\r\n", "{}")
+        }
         ("DELETE" | "PATCH", _) => answer("204 No Content", "", ""),
         ("POST", "/echo") => ok(&seen.body),
         _ => json("{}"),
@@ -54,10 +57,11 @@ fn cases() -> Vec<Case> {
             call: (
                 "shop_listAnimals",
                 json!({"kind": ["cat", "fish"], "tag": ["a", "b c"], "limit": 3,
-                    "filter": {"color": "red", "weight_max": 1.5}, "X-Trace": "t"}),
+                    "filter": {"color": "red", "weight_max": 1.5}, "X-Trace": "t",
+                    "expand": ["mother", "born"]}),
             ),
             line: "GET /v2/animals?kind=cat&kind=fish&tag=a%2Cb+c&filter%5Bcolor%5D=red\
-                   &filter%5Bweight_max%5D=1.5&limit=3",
+                   &filter%5Bweight_max%5D=1.5&expand%5B%5D=mother&expand%5B%5D=born&limit=3",
             headers: &[BEARER, ("x-trace", "t")],
             body: "",
         },
@@ -82,11 +86,15 @@ fn cases() -> Vec<Case> {
         Case {
             call: (
                 "shop_patch_animals_animal-id",
-                json!({"animal-id": 7, "body": {"name": "R & x", "tags": ["a", "b"]}}),
+                json!({"animal-id": 7, "body": {"name": "R & x", "tags": ["a", "b"],
+                    "nicks": ["c", "d"], "owner": {"name": "Ada", "phones": ["1", "2"]},
+                    "chip": {"id": [7]}}}),
             ),
             line: "PATCH /v2/animals/7",
             headers: &[("content-type", "application/x-www-form-urlencoded")],
-            body: "name=R+%26+x&tags=a&tags=b",
+            body: "name=R+%26+x&tags=a&tags=b&nicks=c%2Cd&owner%5Bname%5D=Ada\
+                   &owner%5Bphones%5D%5B%5D=1&owner%5Bphones%5D%5B%5D=2\
+                   &chip=%7B%22id%22%3A%5B7%5D%7D",
         },
         Case {
             call: ("shop_deleteAnimal", json!({"animal-id": 8})),

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::BoxFuture;
 use jsonschema::Validator;
+use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use wire::{EffectClass, ToolReply};
 
@@ -61,13 +62,14 @@ pub struct HttpSpec {
     pub output: Option<OutputSchema>,
 }
 
-/// The schema of successful answers.
+/// The JSON Schema of successful answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OutputSchema {
-    /// The JSON Schema.
-    pub schema: Value,
-    /// Whether an answer that does not obey it is an error; otherwise that is told beside it.
-    pub strict: bool,
+pub enum OutputSchema {
+    /// That of all; one that does not obey it is an error.
+    Needed(Value),
+    /// Those that an interface promises, by the status of the answer: `201`, `2XX` or `default`,
+    /// of which the first counts. That one does not obey is told beside it.
+    Promised(BTreeMap<String, Value>),
 }
 
 /// A query parameter.
@@ -81,7 +83,7 @@ pub struct QueryField {
     pub style: QueryStyle,
 }
 
-/// How a list or an object is written into the query.
+/// How a list or an object is written into the query or a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueryStyle {
     /// A list is one parameter for each item, an object is JSON.
@@ -89,8 +91,11 @@ pub enum QueryStyle {
     Repeated,
     /// A list is one parameter for each item, an object one for each member, under its own name.
     Spread,
-    /// An object is one parameter for each member, as in `name[member]`.
+    /// A list is one parameter for each item, as in `name[]`, an object one for each member, as in
+    /// `name[member]`, and so on for what is in them. Items that are no plain values are numbered.
     Deep,
+    /// All of it is one text, with this between its parts.
+    Joined(char),
     /// Both are JSON.
     Json,
 }
@@ -127,6 +132,8 @@ pub enum BodyTemplate {
         form: BodyForm,
         /// The type of the content.
         content_type: String,
+        /// How lists and objects among the fields of a form are written, if not as by default.
+        styles: BTreeMap<String, QueryStyle>,
     },
 }
 
@@ -224,8 +231,7 @@ pub struct HttpTool {
     blueprint: Result<Blueprint, String>,
     response_bytes_max: usize,
     pages: Option<Pages>,
-    /// The schema of answers, and whether one that does not obey it is an error.
-    output: Option<(Validator, bool)>,
+    output: Option<Output>,
     reach: Reach,
     client: HttpClient,
 }
@@ -237,10 +243,43 @@ impl HttpTool {
         let address = blueprint.as_ref().ok().map(|blueprint| &blueprint.address);
         let written = address.and_then(Address::fixed).filter(|_| !spec.foreign);
         let reach = Reach::new(written, spec.allowed);
-        let output =
-            spec.output.and_then(|output| Some((compile(&output.schema).ok()?, output.strict)));
+        let output = spec.output.and_then(Output::new);
         let (response_bytes_max, pages) = (spec.response_bytes_max, spec.pages);
         Self { blueprint, response_bytes_max, pages, output, reach, client }
+    }
+}
+
+/// What successful answers are held to, see [`OutputSchema`].
+enum Output {
+    Needed(Box<Validator>),
+    Promised(BTreeMap<String, Validator>),
+}
+
+impl Output {
+    fn new(schema: OutputSchema) -> Option<Self> {
+        Some(match schema {
+            OutputSchema::Needed(schema) => Self::Needed(Box::new(compile(&schema).ok()?)),
+            OutputSchema::Promised(schemas) => {
+                let compiled = |(status, schema)| Some((status, compile(&schema).ok()?));
+                Self::Promised(schemas.into_iter().filter_map(compiled).collect())
+            }
+        })
+    }
+
+    /// Returns the schema of an answer with a status.
+    fn of(&self, status: StatusCode) -> Option<&Validator> {
+        match self {
+            Self::Needed(schema) => Some(schema),
+            Self::Promised(schemas) => {
+                let names = [status.as_str(), "2XX", "default"];
+                names.into_iter().find_map(|name| schemas.get(name))
+            }
+        }
+    }
+
+    /// Tells whether an answer that does not obey is an error.
+    const fn is_strict(&self) -> bool {
+        matches!(self, Self::Needed(_))
     }
 }
 

@@ -394,7 +394,7 @@ impl Compiler<'_> {
             self.fault(&[table, own, "output_schema"], message, help);
             return None;
         }
-        Some(OutputSchema { schema, strict: true })
+        Some(OutputSchema::Needed(schema))
     }
 
     /// Returns the JSON Schema of an object, which may be written in the short form.

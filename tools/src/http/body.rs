@@ -1,10 +1,11 @@
 //! Writes the body of a request.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{BodyForm, BodyTemplate};
+use super::field::pairs;
+use super::{BodyForm, BodyTemplate, QueryStyle};
 use crate::template::{Template, fill_json, present, to_text};
 
 const JSON: &str = "application/json";
@@ -31,10 +32,10 @@ pub(crate) fn write(
             let text = Template::parse(text).fill_lenient(arguments);
             Some(("text/plain; charset=utf-8".to_owned(), text))
         }
-        BodyTemplate::Argument { name, form, content_type } => {
+        BodyTemplate::Argument { name, form, content_type, styles } => {
             let body = match form {
                 BodyForm::Json => arguments.get(name)?.to_string(),
-                BodyForm::Fields => fields(present(arguments, name)?),
+                BodyForm::Fields => fields(present(arguments, name)?, styles),
                 BodyForm::Text => to_text(present(arguments, name)?),
             };
             Some((content_type.clone(), body))
@@ -42,19 +43,13 @@ pub(crate) fn write(
     }
 }
 
-/// Writes the members of an object as fields; a list is one field for each item.
-fn fields(value: &Value) -> String {
+/// Writes the members of an object as fields; one that is null is left out.
+fn fields(value: &Value, styles: &BTreeMap<String, QueryStyle>) -> String {
     let mut fields = url::form_urlencoded::Serializer::new(String::new());
-    for (name, value) in value.as_object().into_iter().flatten() {
-        match value {
-            Value::Null => {}
-            Value::Array(items) => {
-                fields.extend_pairs(items.iter().map(|item| (name, to_text(item))));
-            }
-            value => {
-                fields.append_pair(name, &to_text(value));
-            }
-        }
+    let members = value.as_object().into_iter().flatten();
+    for (name, value) in members.filter(|(_, value)| !value.is_null()) {
+        let style = styles.get(name).copied().unwrap_or_default();
+        fields.extend_pairs(pairs(name, value, style));
     }
     fields.finish()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::error::Error as _;
 
-use reqwest::Request;
+use reqwest::{Request, StatusCode};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, ToolReply};
@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::pages::{Gathered, Pages};
 use super::request::{Blueprint, IDEMPOTENCY_KEY};
 use super::response::{Head, Received, Said};
-use super::{HttpTool, address};
+use super::{HttpTool, Output, address};
 use crate::client::{SendError, retarget};
 use crate::json;
 use crate::output::excerpt;
@@ -62,6 +62,7 @@ impl HttpTool {
             Ok(said) => said,
             Err(failure) => return Ok(failure.into_reply()),
         };
+        let status = head.status;
         let (value, cut) = match (said, again) {
             (Said::Text(text), _) => return Ok(ToolReply::settled(self.text(text))),
             (Said::Json(value), None) => (value, None),
@@ -73,7 +74,7 @@ impl HttpTool {
                 }
             }
         };
-        Ok(ToolReply::settled(self.checked(value, cut)))
+        Ok(ToolReply::settled(self.checked(value, cut, status)))
     }
 
     async fn ask(
@@ -135,7 +136,7 @@ impl HttpTool {
 
     /// Makes the outcome of an answer that is no whole JSON.
     fn text(&self, text: String) -> CallOutcome {
-        if self.output.as_ref().is_some_and(|(_, strict)| *strict) {
+        if self.output.as_ref().is_some_and(Output::is_strict) {
             let text = format!(
                 "the answer is no whole JSON, which the tool is to return: {}",
                 excerpt(&text)
@@ -146,12 +147,13 @@ impl HttpTool {
     }
 
     /// Makes the outcome of an answer, held to the schema that it is to obey.
-    fn checked(&self, value: Value, cut: Option<String>) -> CallOutcome {
-        let found = self.output.as_ref().and_then(|(schema, strict)| {
+    fn checked(&self, value: Value, cut: Option<String>, status: StatusCode) -> CallOutcome {
+        let found = self.output.as_ref().and_then(|output| {
+            let schema = output.of(status)?;
             let found = faults(schema, &value)?;
             // A large whole number is a text only here.
             faults(schema, &json::rounded(&value))?;
-            Some((excerpt(&found).to_owned(), *strict))
+            Some((excerpt(&found).to_owned(), output.is_strict()))
         });
         let note = match found {
             Some((faults, true)) => {

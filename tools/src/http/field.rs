@@ -79,21 +79,8 @@ impl QueryPart {
             Field::Template(template) => template.whole().and_then(|name| arguments.get(name)),
             Field::Secret { .. } => None,
         };
-        let list = |items: &[Value]| -> Vec<(String, String)> {
-            items.iter().map(|item| (name.to_owned(), to_text(item))).collect()
-        };
-        let pairs = match (self.style, whole) {
-            (
-                QueryStyle::Repeated | QueryStyle::Spread | QueryStyle::Deep,
-                Some(Value::Array(items)),
-            ) => list(items),
-            (QueryStyle::Spread, Some(Value::Object(members))) => {
-                members.iter().map(|(key, value)| (key.clone(), to_text(value))).collect()
-            }
-            (QueryStyle::Deep, Some(Value::Object(members))) => members
-                .iter()
-                .map(|(key, value)| (format!("{name}[{key}]"), to_text(value)))
-                .collect(),
+        let pairs = match whole {
+            Some(whole @ (Value::Array(_) | Value::Object(_))) => pairs(name, whole, self.style),
             _ => {
                 let value = self.field.fill(arguments)?;
                 let pair = value.map(|value| (name.to_owned(), value.expose_secret().to_owned()));
@@ -108,6 +95,62 @@ impl QueryPart {
         }
         Ok(())
     }
+}
+
+/// Writes a value as parameters of the query or fields of a form.
+pub(super) fn pairs(name: &str, value: &Value, style: QueryStyle) -> Vec<(String, String)> {
+    let one = |text: String| vec![(name.to_owned(), text)];
+    match (style, value) {
+        (QueryStyle::Repeated | QueryStyle::Spread, Value::Array(items)) => {
+            items.iter().map(|item| (name.to_owned(), to_text(item))).collect()
+        }
+        (QueryStyle::Spread, Value::Object(members)) => {
+            members.iter().map(|(key, value)| (key.clone(), to_text(value))).collect()
+        }
+        (QueryStyle::Deep, value) => {
+            let mut pairs = Vec::new();
+            deep(name.to_owned(), value, &mut pairs);
+            pairs
+        }
+        (QueryStyle::Joined(between), value) => {
+            one(joined(value, between).unwrap_or_else(|| to_text(value)))
+        }
+        (QueryStyle::Repeated | QueryStyle::Spread | QueryStyle::Json, value) => {
+            one(to_text(value))
+        }
+    }
+}
+
+/// Writes what is in a value under names such as `name[member]`; what is null is left out.
+fn deep(name: String, value: &Value, pairs: &mut Vec<(String, String)>) {
+    match value {
+        Value::Array(items) => {
+            let is_plain = !items.iter().any(|item| item.is_array() || item.is_object());
+            for (number, item) in items.iter().enumerate() {
+                let place = if is_plain { String::new() } else { number.to_string() };
+                deep(format!("{name}[{place}]"), item, pairs);
+            }
+        }
+        Value::Object(members) => {
+            for (key, value) in members {
+                deep(format!("{name}[{key}]"), value, pairs);
+            }
+        }
+        Value::Null => {}
+        value => pairs.push((name, to_text(value))),
+    }
+}
+
+/// Writes a list or an object as one text.
+pub(super) fn joined(value: &Value, between: char) -> Option<String> {
+    let parts: Vec<String> = match value {
+        Value::Array(items) => items.iter().map(to_text).collect(),
+        Value::Object(members) => {
+            members.iter().flat_map(|(key, value)| [key.clone(), to_text(value)]).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    Some(parts.join(&between.to_string()))
 }
 
 /// Refuses parameters that members of an object became and that servers may take for another one,
@@ -231,6 +274,35 @@ mod tests {
                     assert!(error.contains("another parameter of the request"), "{error}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lists_and_objects_are_written_in_the_style_that_is_wanted() {
+        let (list, object) = (json!(["x", 1]), json!({"city": "Graz", "zip": null}));
+        let nested = json!({"items": [{"a": [1, 2]}, {"b": {"c": "d"}}], "none": []});
+        for (style, value, expected) in [
+            (QueryStyle::Repeated, &list, "n=x n=1"),
+            (QueryStyle::Repeated, &object, r#"n={"city":"Graz","zip":null}"#),
+            (QueryStyle::Spread, &list, "n=x n=1"),
+            (QueryStyle::Spread, &object, "city=Graz zip=null"),
+            (QueryStyle::Deep, &list, "n[]=x n[]=1"),
+            (QueryStyle::Deep, &object, "n[city]=Graz"),
+            (
+                QueryStyle::Deep,
+                &nested,
+                "n[items][0][a][]=1 n[items][0][a][]=2 n[items][1][b][c]=d",
+            ),
+            (QueryStyle::Deep, &json!(true), "n=true"),
+            (QueryStyle::Joined('|'), &list, "n=x|1"),
+            (QueryStyle::Joined(','), &object, "n=city,Graz,zip,null"),
+            (QueryStyle::Joined(','), &json!("a"), "n=a"),
+            (QueryStyle::Json, &list, r#"n=["x",1]"#),
+            (QueryStyle::Json, &json!("a"), "n=a"),
+        ] {
+            let found = pairs("n", value, style);
+            let found: Vec<String> = found.into_iter().map(|(n, v)| format!("{n}={v}")).collect();
+            assert_eq!(found.join(" "), expected, "{style:?} {value}");
         }
     }
 

@@ -14,7 +14,7 @@ use super::field::{self, Field, QueryPart};
 use super::{BodyTemplate, FieldSource, HttpSpec};
 use crate::argument::invalid;
 use crate::client::is_same_origin;
-use crate::template::{Template, json_texts, to_text};
+use crate::template::{Template, json_texts};
 use crate::tool::ToolContext;
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -173,14 +173,9 @@ fn join(
 ) -> Option<Map<String, Value>> {
     let mut written = (!joined.is_empty()).then(|| arguments.clone())?;
     for (name, between) in joined {
-        let parts: Vec<String> = match written.get(name) {
-            Some(Value::Array(items)) => items.iter().map(to_text).collect(),
-            Some(Value::Object(members)) => {
-                members.iter().flat_map(|(key, value)| [key.clone(), to_text(value)]).collect()
-            }
-            _ => continue,
-        };
-        written.insert(name.clone(), Value::String(parts.join(&between.to_string())));
+        if let Some(text) = written.get(name).and_then(|value| field::joined(value, *between)) {
+            written.insert(name.clone(), Value::String(text));
+        }
     }
     Some(written)
 }

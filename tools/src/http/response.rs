@@ -25,7 +25,7 @@ pub(crate) struct Received {
 
 /// What is known of a response besides its body.
 pub(crate) struct Head {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     /// The address that answered, after all redirects.
     pub(super) url: Url,
     pub(super) headers: HeaderMap,

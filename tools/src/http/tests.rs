@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
-use super::{BodyTemplate, FieldSource, HttpSpec, HttpTool, QueryField, QueryStyle};
+use super::{BodyTemplate, FieldSource, HttpSpec, HttpTool, OutputSchema, QueryField, QueryStyle};
 use crate::client::{Allowed, HttpClient};
 use crate::secret::SecretRef;
 use crate::testing::context;
@@ -198,6 +198,35 @@ async fn a_content_type_of_the_template_stays() {
         (seen.body.as_str(), &*seen.headers["content-type"]),
         ("{ me }", "application/graphql")
     );
+}
+
+#[tokio::test]
+async fn an_answer_is_held_to_what_is_promised_of_its_status() {
+    let promised = [
+        ("201", json!({"required": ["a"]})),
+        ("202", json!(true)),
+        ("2XX", json!({"required": ["b"]})),
+        ("default", json!({"required": ["c"]})),
+    ];
+    for (status, known, missing) in [
+        ("200 OK", &promised[..1], None),
+        ("201 Created", &promised, Some("a")),
+        ("202 Accepted", &promised, None),
+        ("200 OK", &promised, Some("b")),
+        ("200 OK", &promised[3..], Some("c")),
+    ] {
+        let (base, _server) =
+            server(answer(status, "content-type: application/json\r\n", "{}")).await;
+        let schemas = known.iter().map(|(status, schema)| ((*status).to_owned(), schema.clone()));
+        let output = Some(OutputSchema::Promised(schemas.collect()));
+        let outcome = call(HttpSpec { output, ..spec("GET", base) }, json!({})).await;
+        let note = |name| {
+            let fault = format!("\"{name}\" is a required property");
+            json!(format!("{{}}\n[this is not of the form that the interface promises: {fault}]"))
+        };
+        let output = missing.map_or(json!({}), note);
+        assert_eq!(outcome, CallOutcome::Ok { output }, "{status} {known:?}");
+    }
 }
 
 #[tokio::test]

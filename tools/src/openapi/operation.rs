@@ -114,7 +114,7 @@ impl<'i> Operation<'i> {
             joined: draft.joined,
             body: draft.body,
             pages: base.pages.clone().filter(|_| self.method == "get"),
-            output: self.output(interface).map(|schema| OutputSchema { schema, strict: false }),
+            output: self.output(interface),
             ..HttpSpec::new(self.method.to_uppercase(), url, base.response_bytes_max)
         };
         let faults = spec.check(&parameters);
@@ -155,16 +155,30 @@ impl<'i> Operation<'i> {
         Ok(url.trim_end_matches('/').to_owned())
     }
 
-    /// Returns the schema of what a successful call answers; one that cannot be read is none.
-    fn output(&self, interface: &'i Interface) -> Option<Value> {
+    /// Returns the schemas of what a successful call answers, where any can be read.
+    fn output(&self, interface: &'i Interface) -> Option<OutputSchema> {
         let responses = self.body.get("responses")?.as_object()?;
-        let (_, response) = responses.iter().find(|(status, _)| status.starts_with('2'))?;
-        let content = interface.resolve(response).ok()?.get("content")?.as_object()?;
-        let (_, content) = content.iter().find(|(kind, _)| form(kind) == Some(BodyForm::Json))?;
-        let schema = content.get("schema")?;
-        let written = Writer::new(interface, Side::Response).write(schema).ok()?;
-        compile(&written).ok().map(|_| written)
+        let counts = |status: &str| status.starts_with('2') || status == "default";
+        let responses = responses.iter().filter(|(status, _)| counts(status));
+        // One without a schema is not held to that of the others.
+        let schemas: BTreeMap<String, Value> = responses
+            .map(|(status, response)| {
+                let schema = answer(interface, response).unwrap_or(Value::Bool(true));
+                (status.to_owned(), schema)
+            })
+            .collect();
+        let is_any = schemas.values().any(|schema| *schema != true);
+        is_any.then_some(OutputSchema::Promised(schemas))
     }
+}
+
+/// Returns the schema of a response in JSON; one that cannot be read is none.
+fn answer(interface: &Interface, response: &Value) -> Option<Value> {
+    let content = interface.resolve(response).ok()?.get("content")?.as_object()?;
+    let (_, content) = content.iter().find(|(kind, _)| form(kind) == Some(BodyForm::Json))?;
+    let schema = content.get("schema")?;
+    let written = Writer::new(interface, Side::Response).write(schema).ok()?;
+    compile(&written).ok().map(|_| written)
 }
 
 /// Writes the address of a server with the values that its variables have by default.
@@ -259,31 +273,37 @@ impl<'i> Draft<'i> {
             }
             return Ok(());
         }
-        let argument = self.argument(name, place, schema, is_required);
-        let source = FieldSource::Template(format!("{{{argument}}}"));
         let style = text(parameter, "style");
         let explodes = parameter.get("explode").and_then(Value::as_bool);
+        if let Some(style @ ("label" | "matrix")) = style {
+            return Err(format!(
+                "parameter {name:?} has the style `{style}`, which is not written"
+            ));
+        }
+        if matches!(place, "path" | "header")
+            && explodes == Some(true)
+            && !is_json
+            && may_be(&schema, "object")
+        {
+            if is_required {
+                return Err(format!(
+                    "parameter {name:?} is an object with `explode: true` in the {place}, which is \
+                     not written"
+                ));
+            }
+            return Ok(());
+        }
+        let argument = self.argument(name, place, schema, is_required);
+        let source = FieldSource::Template(format!("{{{argument}}}"));
         match place {
             "path" => {
-                self.joined.insert(argument.clone(), ',');
+                if !is_json {
+                    self.joined.insert(argument.clone(), ',');
+                }
                 self.places.insert(name, argument);
             }
             "query" => {
-                let explodes = explodes.unwrap_or(style.is_none_or(|style| style == "form"));
-                let between = match style {
-                    Some("spaceDelimited") => ' ',
-                    Some("pipeDelimited") => '|',
-                    _ => ',',
-                };
-                let style = match style {
-                    _ if is_json => QueryStyle::Json,
-                    Some("deepObject") => QueryStyle::Deep,
-                    _ if explodes => QueryStyle::Spread,
-                    _ => {
-                        self.joined.insert(argument, between);
-                        QueryStyle::Repeated
-                    }
-                };
+                let style = if is_json { QueryStyle::Json } else { query_style(style, explodes) };
                 self.query.push(QueryField { name: name.to_owned(), source, style });
             }
             "cookie" => {
@@ -291,7 +311,9 @@ impl<'i> Draft<'i> {
                 self.headers.push(("Cookie".to_owned(), value));
             }
             _ => {
-                self.joined.insert(argument, ',');
+                if !is_json {
+                    self.joined.insert(argument, ',');
+                }
                 self.headers.push((name.to_owned(), source));
             }
         }
@@ -318,7 +340,8 @@ impl<'i> Draft<'i> {
         let name = self.argument(BODY, "request", schema, is_true(body, "required"));
         let content_type =
             if kind.starts_with("*/") { "application/json".to_owned() } else { kind.clone() };
-        self.body = Some(BodyTemplate::Argument { name, form, content_type });
+        let styles = if form == BodyForm::Fields { styles(content) } else { BTreeMap::new() };
+        self.body = Some(BodyTemplate::Argument { name, form, content_type, styles });
         Ok(())
     }
 
@@ -377,10 +400,45 @@ fn describe(schema: &mut Value, description: Option<&str>) {
 
 /// Tells whether a schema says that a value may be a list or an object.
 fn may_be_nested(schema: &Value) -> bool {
-    let is_nested = |kind: &Value| kind == "array" || kind == "object";
+    may_be(schema, "array") || may_be(schema, "object")
+}
+
+/// Tells whether a schema says that a value may be one of these, `array` or `object`.
+fn may_be(schema: &Value, nested: &str) -> bool {
     match schema.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(is_nested),
-        Some(kind) => is_nested(kind),
-        None => schema.get("properties").is_some() || schema.get("items").is_some(),
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == nested),
+        Some(kind) => kind == nested,
+        None => schema.get(if nested == "array" { "items" } else { "properties" }).is_some(),
     }
+}
+
+/// Returns how a parameter of the query, or a field of a form, is written.
+fn query_style(style: Option<&str>, explodes: Option<bool>) -> QueryStyle {
+    let explodes = explodes.unwrap_or(style.is_none_or(|style| style == "form"));
+    match style {
+        Some("deepObject") => QueryStyle::Deep,
+        _ if explodes => QueryStyle::Spread,
+        Some("spaceDelimited") => QueryStyle::Joined(' '),
+        Some("pipeDelimited") => QueryStyle::Joined('|'),
+        _ => QueryStyle::Joined(','),
+    }
+}
+
+/// Returns how the fields of a form are written of which a file says so.
+fn styles(content: &Value) -> BTreeMap<String, QueryStyle> {
+    let encoding = content.get("encoding").and_then(Value::as_object);
+    let fields = encoding.into_iter().flatten();
+    let styles = fields.filter_map(|(name, said)| {
+        let said = said.as_object()?;
+        let explodes = said.get("explode").and_then(Value::as_bool);
+        // Where these are said, the type of the content does not count.
+        let style = match (text(said, "style"), explodes, text(said, "contentType")) {
+            (None, None, None) => return None,
+            (None, None, Some(kind)) if form(kind) != Some(BodyForm::Json) => return None,
+            (None, None, Some(_)) => QueryStyle::Json,
+            (style, explodes, _) => query_style(style, explodes),
+        };
+        Some((name.clone(), style))
+    });
+    styles.collect()
 }

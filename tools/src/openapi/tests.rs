@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Base, Interface, Made};
-use crate::http::OutputSchema;
+use crate::http::{BodyTemplate, OutputSchema, QueryStyle};
 
 fn interface(paths: &Value) -> Interface {
     let document = json!({
@@ -79,6 +79,17 @@ fn what_cannot_be_a_tool_says_why() {
                 json!([{"name": "x", "in": "cookie", "required": true, "schema": {"type": "array"}}]),
             ),
             "cookie \"x\" holds a list or an object",
+        ),
+        (
+            "/{x}",
+            path(json!([{"name": "x", "in": "path", "required": true, "style": "matrix"}])),
+            "parameter \"x\" has the style `matrix`",
+        ),
+        (
+            "/{x}",
+            path(json!([{"name": "x", "in": "path", "required": true, "explode": true,
+                "schema": {"type": "object"}}])),
+            "parameter \"x\" is an object with `explode: true` in the path",
         ),
         (
             "/a",
@@ -168,6 +179,7 @@ fn arguments_of_one_name_are_told_apart() {
         {"name": "object", "in": "cookie", "content": {"application/json": {}}},
         {"name": "theme", "in": "cookie", "schema": {"type": "string"}},
         {"name": "Idempotency-Key", "in": "header", "required": true},
+        {"name": "spread", "in": "header", "explode": true, "schema": {"type": "object"}},
     ]);
     let made = make("/{id}", &json!({"parameters": parameters}), &base()).unwrap();
     let properties = made.parameters["properties"].as_object().unwrap();
@@ -178,13 +190,40 @@ fn arguments_of_one_name_are_told_apart() {
 }
 
 #[test]
+fn fields_of_a_form_are_written_as_the_file_says() {
+    use QueryStyle::{Deep, Joined, Json, Spread};
+    for (encoding, expected) in [
+        (json!({}), None),
+        (json!({"headers": {}}), None),
+        (json!({"contentType": "text/plain"}), None),
+        (json!({"contentType": "application/json"}), Some(Json)),
+        (json!({"contentType": "application/json", "style": "form"}), Some(Spread)),
+        (json!({"style": "deepObject", "explode": true}), Some(Deep)),
+        (json!({"explode": true}), Some(Spread)),
+        (json!({"explode": false}), Some(Joined(','))),
+        (json!({"style": "pipeDelimited"}), Some(Joined('|'))),
+        (json!({"style": "spaceDelimited", "explode": true}), Some(Spread)),
+    ] {
+        let form = json!({"schema": {"type": "object"}, "encoding": {"a": encoding}});
+        let content = json!({"content": {"application/x-www-form-urlencoded": form}});
+        let interface = interface(&json!({"/a": {"post": {"requestBody": content}}}));
+        let made = interface.operations()[0].make(&interface, &base()).unwrap();
+        let Some(BodyTemplate::Argument { styles, .. }) = made.spec.body else { panic!("a form") };
+        assert_eq!(styles.get("a").copied(), expected, "{encoding}");
+    }
+}
+
+#[test]
 fn the_schema_of_the_answer_is_known() {
     let content = json!({"application/json": {"schema": {"type": "object", "properties": {
         "a": {"type": "string", "writeOnly": true}, "b": {"type": "string", "readOnly": true}}}}});
-    let responses = json!({"404": {"content": {}}, "201": {"content": content}});
+    let responses =
+        json!({"404": {"content": {}}, "201": {"content": content}, "204": {}, "2XX": {}});
     let made = make("/a", &json!({"responses": responses}), &base()).unwrap();
     let expected = json!({"type": "object", "properties": {"b": {"type": "string"}}});
-    assert_eq!(made.spec.output, Some(OutputSchema { schema: expected, strict: false }));
+    let expected = [("201", expected), ("204", json!(true)), ("2XX", json!(true))];
+    let expected = expected.map(|(status, schema)| (status.to_owned(), schema));
+    assert_eq!(made.spec.output, Some(OutputSchema::Promised(expected.into())));
     for responses in [
         json!({}),
         json!({"200": {"content": {"text/plain": {"schema": {}}}}}),

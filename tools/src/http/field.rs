@@ -79,13 +79,13 @@ impl QueryPart {
             Field::Template(template) => template.whole().and_then(|name| arguments.get(name)),
             Field::Secret { .. } => None,
         };
-        let pairs = match whole {
-            Some(whole @ (Value::Array(_) | Value::Object(_))) => pairs(name, whole, self.style),
-            _ => {
-                let value = self.field.fill(arguments)?;
-                let pair = value.map(|value| (name.to_owned(), value.expose_secret().to_owned()));
-                pair.into_iter().collect()
-            }
+        let nested = whole.filter(|value| value.is_array() || value.is_object());
+        let pairs = if let Some(value) = nested {
+            pairs(name, value, self.style)
+        } else {
+            let value = self.field.fill(arguments)?;
+            let pair = value.map(|value| (name.to_owned(), value.expose_secret().to_owned()));
+            pair.into_iter().collect()
         };
         if whole.is_some_and(Value::is_object) {
             refuse_names(&pairs, name, others)?;

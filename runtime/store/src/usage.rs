@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wire::semconv::{MODEL, TURN};
+use wire::semconv::{MODEL, SERVED_BY, TURN};
 use wire::{Name, RunId, SpanRecord, Timestamp, Usage};
 
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub struct UsageRow {
     pub day: Timestamp,
     /// The agent.
     pub agent: Name,
-    /// The model, by its name in the team.
+    /// The model that answered, by its name in the team; of failed turns the one that was asked.
     pub model: Name,
     /// Model turns, failed ones included.
     pub turns: u64,
@@ -70,7 +70,8 @@ impl Turn {
     /// Returns the turn that a span stands for, if it does.
     pub(crate) fn of(span: &SpanRecord) -> Option<Self> {
         let number = span.attributes.number(TURN)?;
-        let model = Name::new(span.attributes.text(MODEL)?).ok()?;
+        let answered = span.attributes.text(SERVED_BY).or_else(|| span.attributes.text(MODEL));
+        let model = Name::new(answered?).ok()?;
         Some(Self { number, model })
     }
 }

@@ -69,6 +69,17 @@ fn row(day: u64, agent: &str, model: &str, turns: u64) -> (u64, String, String, 
 }
 
 #[test]
+fn a_turn_counts_for_the_model_that_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
+    let mut stood_in = turn_span("r", 1, "a", "large", 7);
+    stood_in.attributes.set("callboard.served_by", json!("small"));
+    let changes = [turn("r", 0, "a", "large", 1), spanned(&stood_in)];
+    store.apply(&changes, None).unwrap();
+    assert_eq!(rows(&store, 0), [row(0, "a", "large", 1), row(0, "a", "small", 1)]);
+}
+
+#[test]
 fn turns_are_counted_once_by_day_agent_and_model() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = told::open(&dir.path().join("store"));

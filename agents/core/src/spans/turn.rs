@@ -69,8 +69,9 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     {
         attributes.set(semconv::FEEDBACK, first.code.as_str());
     }
+    // Whoever counts what was used counts it for the model that answered.
+    set_name(&mut attributes, semconv::SERVED_BY, served_by);
     if facts.are_read() {
-        set_name(&mut attributes, semconv::SERVED_BY, served_by);
         describe(&mut attributes, facts, turn, served);
     }
     SpanRecord {

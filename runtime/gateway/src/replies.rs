@@ -3,21 +3,31 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use node::RepliesOf;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::{ErrorCode, Headers, Name};
 
 use crate::body;
 use crate::refusal::Refusal;
-use crate::runs::{CONTROL_TIMEOUT, json, refusal_in};
+use crate::runs::{CONTROL_TIMEOUT, refusal_in};
 use crate::state::{Doors, Segments, shown};
+
+/// The header that says what became of a reply. A broker that delivers one takes any body of the
+/// answer for an event, and the delivery for failed where that is none.
+const TAKEN: HeaderName = HeaderName::from_static("callboard-taken");
 
 /// The sources of event types of a team whose replies are events.
 #[derive(Serialize)]
 pub(crate) struct Sources {
     eventtypes: Vec<RepliesOf>,
+}
+
+/// What the node says of a reply.
+#[derive(Deserialize)]
+struct Told {
+    taken: String,
 }
 
 pub(crate) async fn list(
@@ -52,8 +62,14 @@ pub(crate) async fn take(
     }
     let subject = team.subjects().event_reply(&team.team().name, &name);
     let answer = doors.node.bus().request(&subject, passed, body, CONTROL_TIMEOUT).await?;
-    match refusal_in(&answer) {
-        Some(error) => Err(error.into()),
-        None => Ok((StatusCode::ACCEPTED, json(answer.payload)).into_response()),
+    if let Some(error) = refusal_in(&answer) {
+        return Err(error.into());
     }
+    let told = serde_json::from_slice(&answer.payload).ok();
+    let taken = told.and_then(|Told { taken }| HeaderValue::try_from(taken).ok());
+    let Some(taken) = taken else {
+        let text = "the node's answer to a reply cannot be read";
+        return Err(Refusal::new(ErrorCode::Internal, text));
+    };
+    Ok((StatusCode::ACCEPTED, [(TAKEN, taken)]).into_response())
 }

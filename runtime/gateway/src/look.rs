@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use node::TeamHandle;
+use node::{TeamHandle, Unready};
 use serde::Deserialize;
 use store::Store;
 use tokio::task::spawn_blocking;
@@ -77,9 +77,12 @@ pub(crate) async fn ready(
     // Whoever may not come in is told whether runs are taken, and not of whom.
     let is_known = request.extensions().get::<Known>().is_some();
     let teams = node.teams().filter(|_| is_known);
+    let is_closing = doors.closing.is_cancelled();
+    let reason = node.unready().or_else(|| is_closing.then_some(Unready::Draining));
     let readiness = Readiness {
-        ready: node.is_ready() && !doors.closing.is_cancelled(),
-        draining: node.is_draining() || doors.closing.is_cancelled(),
+        ready: reason.is_none(),
+        reason,
+        draining: node.is_draining() || is_closing,
         bus_connected: node.bus().is_connected(),
         teams: teams.map(|team| team.team().name.clone()).collect(),
     };

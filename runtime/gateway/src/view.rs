@@ -3,7 +3,7 @@
 //! Whoever reads a store itself and whoever asks a daemon over HTTP has the same values in hand.
 //! The functions here block on the disk.
 
-use node::Gathered;
+use node::{Gathered, Unready};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
@@ -21,6 +21,9 @@ use wire::{
 pub struct Readiness {
     /// Whether they are.
     pub ready: bool,
+    /// Why they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Unready>,
     /// Whether the node is on its way to its end.
     pub draining: bool,
     /// Whether messages can leave at present.

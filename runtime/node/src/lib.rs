@@ -56,7 +56,7 @@ pub use error::Error;
 pub use event_replies::RepliesOf;
 pub use executor::{THREADS_MAX, executor};
 pub use look::{Gathered, gather_stats, gather_trace};
-pub use node::{Node, NodeOptions, OpenedNode, RESERVE_BYTES_DEFAULT};
+pub use node::{Node, NodeOptions, OpenedNode, RESERVE_BYTES_DEFAULT, Unready};
 pub use opening::team_dir;
 pub use present::Refreshed;
 pub use retention::Compacted;

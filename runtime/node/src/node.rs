@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use bus::Bus;
 use journal::Holder;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use serde::{Deserialize, Serialize};
 use telemetry::Metrics;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -42,6 +43,22 @@ pub struct NodeOptions {
     /// Bytes that each team sets aside on its disk, so that runs in work can end when it is full;
     /// [`RESERVE_BYTES_DEFAULT`] unless somebody knows better.
     pub reserve_bytes: u64,
+}
+
+/// Why a node takes no runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unready {
+    /// A team cannot go on, and the node ends.
+    Failed,
+    /// Another node serves a team, and the node ends.
+    Superseded,
+    /// The node is on its way to its end.
+    Draining,
+    /// The bus is not connected.
+    BusGone,
+    /// The disk is full.
+    DiskFull,
 }
 
 /// A running node.
@@ -149,10 +166,26 @@ impl Node {
 
     /// Tells whether runs are taken.
     pub fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Relaxed)
-            && self.bus.is_connected()
-            && self.fault.borrow().is_none()
-            && self.owners.check().is_ok()
+        self.unready().is_none()
+    }
+
+    /// Says why no runs are taken, if none are.
+    pub fn unready(&self) -> Option<Unready> {
+        if self.fault.borrow().is_some() {
+            Some(Unready::Failed)
+        } else if self.owners.check().is_err() {
+            Some(Unready::Superseded)
+        } else if self.is_draining() {
+            Some(Unready::Draining)
+        } else if !self.bus.is_connected() {
+            Some(Unready::BusGone)
+        } else if self.teams.values().any(|team| team.journal().is_full()) {
+            // The data of all teams are below one directory; one that has nothing to write does not
+            // notice that the disk is full.
+            Some(Unready::DiskFull)
+        } else {
+            None
+        }
     }
 
     /// Tells whether the node is on its way to its end.

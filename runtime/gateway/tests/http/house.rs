@@ -75,6 +75,15 @@ impl House {
     }
 
     pub(crate) async fn on(bus: Bus) -> Self {
+        Self::with(bus, 0).await
+    }
+
+    /// Opens a house on a disk that never has room.
+    pub(crate) async fn without_room() -> Self {
+        Self::with(Bus::local(), u64::MAX).await
+    }
+
+    async fn with(bus: Bus, reserve_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("crew.toml");
         let pages = "p".repeat(LARGE);
@@ -87,7 +96,7 @@ impl House {
             data: dir.path().join("data"),
             holder,
             subjects: Subjects::default(),
-            reserve_bytes: 0,
+            reserve_bytes,
         };
         let node = Node::start(vec![team], bus, options).await.unwrap();
         let node = Arc::new(node);

@@ -213,10 +213,29 @@ async fn a_node_that_drains_takes_no_runs() {
 
     house.node.drain(Duration::ZERO).await;
     let (status, ready) = house.get("/ready").await;
-    assert_eq!((status.as_u16(), &ready["draining"]), (503, &json!(true)));
+    let expected = json!({
+        "ready": false, "reason": "draining", "draining": true, "bus_connected": true,
+        "teams": ["crew"],
+    });
+    assert_eq!((status.as_u16(), ready), (503, expected));
     let body = json!({"input": "hello"});
     let (status, error) = house.post("/v1/teams/crew/agents/lead/runs", &body).await;
     assert_eq!((status.as_u16(), &error["error"]["code"]), (503, &json!("E1008")));
+    assert_eq!(house.get("/health").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_disk_is_full_takes_no_runs_and_says_so() {
+    let house = House::without_room().await;
+    let (status, ready) = house.get("/ready").await;
+    let expected = json!({
+        "ready": false, "reason": "disk_full", "draining": false, "bus_connected": true,
+        "teams": ["crew"],
+    });
+    assert_eq!((status.as_u16(), ready), (503, expected));
+    let body = json!({"input": "hello"});
+    let (status, error) = house.post("/v1/teams/crew/agents/lead/runs", &body).await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (503, &json!("E5008")));
     assert_eq!(house.get("/health").await.0, 200);
 }
 

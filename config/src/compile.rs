@@ -49,6 +49,7 @@ mod servers;
 mod tools;
 mod values;
 
+pub(crate) use called::reachable;
 use coming::Coming;
 use labels::Labelling;
 

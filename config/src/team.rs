@@ -15,6 +15,7 @@ use tools::{SecretRef, ToolKind};
 use wire::money::Price;
 use wire::{Name, Plan};
 
+use crate::compile::reachable;
 use crate::script::Script;
 
 /// One team, ready to run.
@@ -61,6 +62,13 @@ impl Team {
     /// Names the servers whose tools are not known.
     pub fn unlisted(&self) -> impl Iterator<Item = &Name> {
         self.servers.iter().filter(|(_, server)| server.catalog.is_none()).map(|(name, _)| name)
+    }
+
+    /// Returns the plan of an agent, or of one that it can call, directly or not, a model of which
+    /// has no price.
+    pub fn unpriced(&self, agent: &Name) -> Option<&Plan> {
+        let below = reachable(agent, &self.agents);
+        below.iter().filter_map(|name| self.agents.get(name)).find(|plan| plan.unpriced().is_some())
     }
 }
 

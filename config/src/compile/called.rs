@@ -65,7 +65,7 @@ fn one_task() -> Value {
 }
 
 /// Returns an agent and all that it can call, directly or not.
-pub(super) fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
+pub(crate) fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
     reachable_without(&BTreeSet::new(), agent, plans)
 }
 

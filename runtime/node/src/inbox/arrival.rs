@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wire::entry::Submitted;
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::INPUT_BYTES_MAX;
-use wire::{Digest, ErrorCode, Name, RunId, RunRequest, SessionId, TraceContext, WireError};
+use wire::{Digest, ErrorCode, Name, Plan, RunId, RunRequest, SessionId, TraceContext, WireError};
 
 use super::Porter;
 use crate::clock;
@@ -60,26 +60,22 @@ impl Porter {
         if request.input.trim().is_empty() {
             return Err(bad("the input is empty".to_owned()));
         }
-        let budget = request.budget.unwrap_or_default();
-        if let (Some(_), Some(model)) = (budget.cost_nano_usd, plan.unpriced()) {
-            return Err(bad(format!(
-                "model {model} has no `price`, so the budget's `cost_nano_usd` cannot be kept"
-            )));
-        }
         if request.run.as_ref().is_some_and(|run| is_reserved(run.as_str()))
             || request.session.as_ref().is_some_and(|session| is_reserved(session.as_str()))
         {
             return Err(bad("ids that begin with '_' are reserved".to_owned()));
         }
-        let (run, session) = if let Some(run) = name {
-            let session = self.session_of(&request, &run).await?;
-            (run, session)
-        } else {
-            // Nobody can have asked for it before.
-            let run = RunId::fresh();
-            let session = request.session.clone().unwrap_or_else(|| SessionId::of_run(&run));
-            (run, session)
+        // Nobody can have asked before for a run that has no name.
+        let known = match &name {
+            Some(run) => self.context.session_of_run(run).await?,
+            None => None,
         };
+        // What a run began with was checked then, and may be otherwise in the team by now.
+        if known.is_none() {
+            self.check_prices(&request, &plan)?;
+        }
+        let run = name.unwrap_or_else(RunId::fresh);
+        let session = session_of(&request, &run, known)?;
         let now = clock::now();
         let limit = plan.limits.deadline_ms;
         let asked = [request.timeout_ms, message.headers.read(header::REMAINING_MS)];
@@ -104,7 +100,7 @@ impl Porter {
             text: request.input,
             body,
             deadline: now.plus_ms(left),
-            budget,
+            budget: request.budget.unwrap_or_default(),
             trace,
             caller_span: caller,
             parent: request.parent,
@@ -113,18 +109,40 @@ impl Porter {
         Ok(Arrival { session, submitted, unless_known: None, is_let_go })
     }
 
-    /// Finds the session of a request: the one it names, or the one in which its run began.
-    async fn session_of(&self, request: &RunRequest, run: &RunId) -> Result<SessionId, WireError> {
-        let known = self.context.session_of_run(run).await?;
-        match (&request.session, known) {
-            (Some(asked), Some(known)) if *asked != known => {
-                let text = format!("run {run} belongs to session {known}");
-                Err(WireError::new(ErrorCode::RunConflict, text))
-            }
-            (Some(asked), _) => Ok(asked.clone()),
-            (None, Some(known)) => Ok(known),
-            (None, None) => Ok(SessionId::of_run(run)),
+    /// Refuses a new run whose bound of money cannot be kept.
+    fn check_prices(&self, request: &RunRequest, plan: &Plan) -> Result<(), WireError> {
+        if request.budget.and_then(|budget| budget.cost_nano_usd).is_none() {
+            return Ok(());
         }
+        let team = self.context.present.team();
+        // Those that the agent calls were looked at where the first of the runs began.
+        let below = team.unpriced(&plan.agent).filter(|_| request.parent.is_none());
+        let found = [plan].into_iter().chain(below);
+        let mut unpriced = found.filter_map(|plan| Some((&plan.agent, plan.unpriced()?)));
+        let Some((agent, model)) = unpriced.next() else { return Ok(()) };
+        let text = format!(
+            "model {model} has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs \
+             of agent {agent}"
+        );
+        Err(WireError::new(ErrorCode::BadRequest, text))
+    }
+}
+
+/// Returns the session of a request: the one it names, or the one in which its run is known to have
+/// begun.
+fn session_of(
+    request: &RunRequest,
+    run: &RunId,
+    known: Option<SessionId>,
+) -> Result<SessionId, WireError> {
+    match (&request.session, known) {
+        (Some(asked), Some(known)) if *asked != known => {
+            let text = format!("run {run} belongs to session {known}");
+            Err(WireError::new(ErrorCode::RunConflict, text))
+        }
+        (Some(asked), _) => Ok(asked.clone()),
+        (None, Some(known)) => Ok(known),
+        (None, None) => Ok(SessionId::of_run(run)),
     }
 }
 

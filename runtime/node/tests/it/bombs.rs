@@ -180,14 +180,52 @@ fn result(id: &str, what: &str, held: &str, passes: &str) {
 #[tokio::test]
 async fn money_is_not_promised_for_a_model_without_a_price() {
     let folder = tempfile::tempdir().unwrap();
-    let text = team(1, "", &[("a", &["a"])]).replace("price =", "# price =");
-    let node = house::start_with(folder.path(), &text, &[]).await;
-    let body = json!({"input": "dig", "budget": {"cost_nano_usd": 5}}).to_string();
-    let answer = house::ask(&node, &house::entry(&node), wire::Headers::new(), body.into()).await;
-    let refused: wire::error::ErrorBody = serde_json::from_slice(&answer.payload).unwrap();
-    assert_eq!(refused.error.code, ErrorCode::BadRequest);
-    assert!(refused.error.message.contains("model m has no `price`"), "{refused:?}");
-    node.drain(std::time::Duration::from_secs(5)).await;
+    let script = [json!({"when": ".", "content": "Dug."})];
+    let ask = async |priced: [&str; 2], run: &str| {
+        let price = |model: &str| {
+            if priced.contains(&model) { "price = { input = 1, output = 3 }" } else { "" }
+        };
+        let model = |name: &str| {
+            format!("[models.{name}]\nprovider = 'scripted'\nscript = 's.jsonl'\n{}\n", price(name))
+        };
+        let agent = |name: &str, model: &str, called: &str| {
+            format!(
+                "[agents.{name}]\ndescription = 'digs'\ninstructions = 'Dig.'\nmodel = '{model}'\n\
+                 agents = [{called}]\n"
+            )
+        };
+        let text = ["[team]\nentry = 'a'\n".to_owned(), model("m"), model("n")]
+            .into_iter()
+            .chain([agent("a", "m", "'b'"), agent("b", "m", "'c'"), agent("c", "n", "")])
+            .collect::<String>();
+        let node = house::start_with(folder.path(), &text, &[("s.jsonl", &script)]).await;
+        let body =
+            json!({"input": "dig", "run": run, "budget": {"cost_nano_usd": 5_000_000_000_u64}});
+        let body = body.to_string().into();
+        let answer = house::ask(&node, &house::entry(&node), wire::Headers::new(), body).await;
+        node.drain(std::time::Duration::from_secs(5)).await;
+        String::from_utf8(answer.payload.to_vec()).unwrap()
+    };
+    // The models with a price, the run that is asked for, and what is answered.
+    let cases = [
+        (
+            ["n", "n"],
+            "r1",
+            "model m has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs of agent a",
+        ),
+        (
+            ["m", "m"],
+            "r2",
+            "model n has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs of agent c",
+        ),
+        (["m", "n"], "r3", "\"status\":\"completed\",\"output\":\"Dug.\""),
+        // One that is known has its reply, whatever the team has become.
+        (["n", "n"], "r3", "\"status\":\"completed\",\"output\":\"Dug.\""),
+    ];
+    for (priced, run, part) in cases {
+        let answer = ask(priced, run).await;
+        assert!(answer.contains(part), "{run} with prices of {priced:?}: {answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

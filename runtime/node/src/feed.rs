@@ -6,7 +6,7 @@ use bus::{Bus, Content, Listening, Message, Parcel, Work};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tracing::debug;
-use wire::{ErrorCode, Headers, WireError};
+use wire::{ErrorCode, Headers, RunId, WireError};
 
 use crate::context::TeamContext;
 
@@ -59,7 +59,7 @@ pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body:
 /// Answers a request with a body that is not written for those of this process who take it as it is.
 pub(crate) async fn answer_of(bus: &Bus, request: &Message, body: Arc<dyn Content>) {
     let sent = bus.reply_of(request, Headers::new(), body).await;
-    note(bus, request, sent).await;
+    note(bus, request, None, sent).await;
 }
 
 /// Answers a request with bytes; what is too large for the bus becomes an error that says so.
@@ -70,16 +70,30 @@ pub(crate) async fn answer_bytes(
     body: bytes::Bytes,
 ) {
     let sent = bus.reply(request, headers, body).await;
-    note(bus, request, sent).await;
+    note(bus, request, None, sent).await;
+}
+
+/// Answers a request with the reply of a run. Whoever is told that it is too large is told of which
+/// run, since one who named none could not ask for it elsewhere, and would have all done again.
+pub(crate) async fn answer_run(
+    bus: &Bus,
+    request: &Message,
+    run: &RunId,
+    headers: Headers,
+    reply: bytes::Bytes,
+) {
+    let sent = bus.reply(request, headers, reply).await;
+    note(bus, request, Some(run), sent).await;
 }
 
 /// Says what became of an answer that could not be sent.
-async fn note(bus: &Bus, request: &Message, sent: Result<(), bus::Error>) {
+async fn note(bus: &Bus, request: &Message, run: Option<&RunId>, sent: Result<(), bus::Error>) {
     match sent {
         Ok(()) => {}
         Err(bus::Error::TooLarge { bytes, max }) => {
+            let whose = run.map_or_else(String::new, |run| format!(", the reply of run {run},"));
             let text = format!(
-                "the answer has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
+                "the answer{whose} has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
             );
             answer_error(bus, request, &WireError::new(ErrorCode::TooLarge, text)).await;
         }

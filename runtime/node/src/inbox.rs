@@ -218,7 +218,8 @@ impl Porter {
             Some(_) => reply.for_a_caller(bus.payload_bytes_max()),
             None => reply.bytes.clone(),
         };
-        feed::answer_bytes(bus, message, reply.headers(), bytes).await;
+        let run = &arrival.submitted.run;
+        feed::answer_run(bus, message, run, reply.headers(), bytes).await;
         Ok(())
     }
 
@@ -369,9 +370,15 @@ impl Porter {
                 let wait = message.headers.read(header::REMAINING_MS);
                 let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
                 let end = Instant::now() + wait;
-                let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
-                let bytes = reply.bytes.clone();
-                feed::answer_bytes(&self.context.bus, message, reply.headers(), bytes).await;
+                let door = |done| Door::Await { run: run.clone(), done };
+                // Whoever waits in vain for a reply is told of the run, not of its session.
+                let reply =
+                    self.ask(&session, end, door).await.map_err(|error| match error.code {
+                        ErrorCode::DeadlineExceeded => late(&run),
+                        _ => error,
+                    })?;
+                let (bus, bytes) = (&self.context.bus, reply.bytes.clone());
+                feed::answer_run(bus, message, &run, reply.headers(), bytes).await;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,14 @@ struct Head {
     depth: u32,
 }
 
+/// What a subscription brings.
+enum Live {
+    /// An event of a team.
+    Happened(Name, bus::Message),
+    /// Some events may have found no room.
+    Lost,
+}
+
 /// The notices of one client.
 struct Watch {
     out: mpsc::Sender<Notice>,
@@ -56,16 +64,18 @@ pub(crate) async fn stream(
 ) -> Result<Response, Refusal> {
     let place = doors.stream_place()?;
     let bus = doors.node.bus();
+    // From before the subscriptions are made, so that no connection is lost unnoticed.
+    let mended = bus.mended();
     let mut live = Vec::new();
     for team in doors.node.teams() {
         let name = team.team().name.clone();
         let events = bus.subscribe(&team.subjects().all_session_events(&name), None).await?;
-        live.push(events.map(move |message| (name.clone(), message)));
+        live.push(whole(name, events));
     }
     bus.flush().await?;
     let (out, queue) = mpsc::channel(EVENTS_QUEUED_MAX);
     let watch = Watch { out, closing: doors.closing.clone(), _place: place };
-    tokio::spawn(stay.bound(watch.run(stream::select_all(live))));
+    tokio::spawn(stay.bound(watch.run(stream::select_all(live), mended)));
     let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });
     let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Notice>| {
         queue.recv().await.map(|notice| (notice, queue))
@@ -76,24 +86,41 @@ pub(crate) async fn stream(
 }
 
 impl Watch {
-    /// Tells what happens until the client goes or falls behind, or the doors close.
-    async fn run(self, mut live: impl stream::Stream<Item = (Name, bus::Message)> + Unpin) {
+    /// Tells what happens until the client goes, something may be missing, or the doors close.
+    ///
+    /// A client that is cut off comes again and looks at the lists as they are then.
+    async fn run(
+        self,
+        mut live: impl Stream<Item = Live> + Unpin,
+        mut mended: impl Future<Output = ()> + Unpin,
+    ) {
         loop {
             let (team, message) = tokio::select! {
                 () = self.out.closed() => return,
                 () = self.closing.cancelled() => return,
+                () = &mut mended => return,
                 next = live.next() => match next {
-                    Some(next) => next,
-                    None => return,
+                    Some(Live::Happened(team, message)) => (team, message),
+                    Some(Live::Lost) | None => return,
                 },
             };
             let Some(notice) = notice(team, &message.payload) else { continue };
-            // Whoever falls behind comes again and looks at the lists as they are then.
             if self.out.try_send(notice).is_err() {
                 return;
             }
         }
     }
+}
+
+/// Brings the events of a team, and says where some may be missing.
+fn whole(team: Name, events: bus::Subscription) -> impl Stream<Item = Live> + Unpin {
+    let next = async |(team, mut events): (Name, bus::Subscription)| {
+        let message = events.next().await?;
+        let is_whole = !events.may_have_lost();
+        let live = if is_whole { Live::Happened(team.clone(), message) } else { Live::Lost };
+        Some((live, (team, events)))
+    };
+    Box::pin(stream::unfold((team, events), next))
 }
 
 fn notice(team: Name, event: &[u8]) -> Option<Notice> {
@@ -104,9 +131,39 @@ fn notice(team: Name, event: &[u8]) -> Option<Notice> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bus::{Bus, LocalLimits};
+    use futures_util::future;
     use serde_json::json;
+    use tokio::sync::Semaphore;
+    use wire::Headers;
 
     use super::*;
+
+    #[tokio::test]
+    async fn where_an_event_may_be_missing_a_client_is_told_so() {
+        let limits = LocalLimits { subscription_messages_max: 4, ..LocalLimits::default() };
+        for (held, is_whole) in [(1, true), (3, true), (4, false), (5, false)] {
+            let bus = Bus::local_with(limits);
+            let events = bus.subscribe("a.b", None).await.unwrap();
+            for _ in 0..held {
+                bus.publish("a.b", Headers::new(), "{}".into()).await.unwrap();
+            }
+            let mut live = whole(Name::new("crew").unwrap(), events);
+            let first = live.next().await.unwrap();
+            assert_eq!(matches!(first, Live::Happened(..)), is_whole, "{held}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_cut_off_when_the_connection_was_made_anew() {
+        let (out, mut notices) = mpsc::channel(1);
+        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let watch = Watch { out, closing: CancellationToken::new(), _place: place };
+        watch.run(stream::pending(), future::ready(())).await;
+        assert!(notices.recv().await.is_none());
+    }
 
     #[test]
     fn what_changes_a_list_is_noticed() {

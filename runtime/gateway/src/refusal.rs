@@ -56,11 +56,12 @@ impl From<bus::Error> for Refusal {
 
 impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
-        let code = match error {
-            store::Error::AmbiguousTrace { .. } => ErrorCode::BadRequest,
-            _ => ErrorCode::StorageFailed,
-        };
-        Self::new(code, error.to_string())
+        match error {
+            store::Error::AmbiguousTrace { .. } => {
+                Self::new(ErrorCode::BadRequest, error.to_string())
+            }
+            error => node::Error::from(error).to_wire().into(),
+        }
     }
 }
 

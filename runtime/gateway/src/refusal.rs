@@ -186,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_fails_is_told_of_as_on_the_bus() {
+        let cases = [
+            (store::Error::Closed { doing: "look" }, 503, "E5008", true),
+            (store::Error::TooLarge { bytes: 2, max: 1 }, 500, "E5003", false),
+            (store::Error::AmbiguousTrace { prefix: "abcd".to_owned() }, 400, "E1001", false),
+        ];
+        for (error, status, code, comes_again) in cases {
+            let Refusal { status: found, error } = error.into();
+            let told = (found.as_u16(), error.code.as_str(), error.retry_after_ms.is_some());
+            assert_eq!(told, (status, code, comes_again), "{error}");
+        }
+    }
+
+    #[test]
     fn advice_to_come_again_is_in_whole_seconds() {
         for (ms, seconds) in [(None, None), (Some(1), Some("1")), (Some(1001), Some("2"))] {
             let error = Refusal::new(ErrorCode::Overloaded, "full");

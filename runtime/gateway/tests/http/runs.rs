@@ -9,8 +9,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use wire::Headers;
 use wire::run::INPUT_BYTES_MAX;
+use wire::{Headers, header};
 
 use crate::house::{House, LARGE, PATIENCE, read};
 
@@ -199,6 +199,30 @@ async fn a_reply_that_is_too_large_for_the_bus_comes_all_the_same() {
     assert_eq!(reply["output"].as_str().unwrap().len(), LARGE);
     assert_eq!(reply["sources"][0]["output"].as_str().unwrap().len(), LARGE);
     assert_eq!(house.result("r-1").await, (StatusCode::OK, reply));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_no_reply_over_the_bus_is_told_of_which_run() {
+    let house = House::open().await;
+    let ask = async |subject: &str, headers: Headers, body: Value| {
+        let asked = house.node.bus().request(subject, headers, body.to_string().into(), PATIENCE);
+        let answer = asked.await.unwrap();
+        serde_json::from_slice::<Value>(&answer.payload).unwrap()["error"].clone()
+    };
+    let team = house.node.team("crew").unwrap();
+    let run = "callboard.v1.crew.agent.lead.run";
+    let too_large = ask(run, Headers::new(), json!({"input": "read all"})).await;
+    team.settle().await;
+    let done = team.store().runs(1).unwrap().remove(0).begun.run;
+    house.submit("r-1", "take your time").await;
+    let hasty = Headers::new().with(header::REMAINING_MS, "1");
+    let late = ask("callboard.v1.crew.run.r-1.result", hasty, json!({})).await;
+    let cases =
+        [(too_large, "E1002", format!("run {done}")), (late, "E1007", "run r-1 has no".to_owned())];
+    for (error, code, part) in cases {
+        let message = error["message"].as_str().unwrap();
+        assert!(error["code"] == code && message.contains(&part), "{error}: {part}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,14 @@ pub struct OpenCall {
 pub struct OpenCallList {
     /// The calls.
     pub calls: Vec<OpenCall>,
+    /// Whether there are more of them than the list may have.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub more: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 /// A look-up of open calls.

@@ -12,11 +12,10 @@ use wire::subject::CallVerb;
 use wire::{CallKey, ErrorCode, Headers, OpenCall, OpenKind};
 
 use crate::body;
-use crate::look::{LIST_DEFAULT, look_up};
+use crate::look::{LIST_DEFAULT, in_time};
 use crate::refusal::Refusal;
 use crate::runs::{CONTROL_TIMEOUT, json, refusal_in};
 use crate::state::{Doors, Query, Segments, shown};
-use crate::view;
 
 /// The query of a list.
 #[derive(Deserialize)]
@@ -32,8 +31,8 @@ pub(crate) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<OpenCallList>, Refusal> {
     let limit = which.limit.unwrap_or(LIST_DEFAULT);
-    let read = move |store: &store::Store| view::calls(store, which.kind, limit);
-    look_up(doors.team(&team)?, read).await.map(Json)
+    let team = doors.team(&team)?;
+    in_time(async { Ok(team.open_calls(which.kind, limit).await?) }).await.map(Json)
 }
 
 pub(crate) async fn show(
@@ -41,7 +40,8 @@ pub(crate) async fn show(
     Segments((team, call)): Segments<(String, String)>,
 ) -> Result<Json<OpenCall>, Refusal> {
     let key = call_key(&call)?;
-    let found = look_up(doors.team(&team)?, move |store| store.open_call(&key)).await?;
+    let team = doors.team(&team)?;
+    let found = in_time(async { Ok(team.open_call(key).await?) }).await?;
     found.map(Json).ok_or_else(|| {
         Refusal::new(ErrorCode::UnknownCall, format!("call {} is not open", shown(&call)))
     })

@@ -194,19 +194,23 @@ pub(crate) async fn look_up<T: Send + 'static>(
     team: &TeamHandle,
     read: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let reading = async {
+    in_time(async {
         team.settle().await;
         let store = team.store().clone();
-        spawn_blocking(move || read(&store)).await
-    };
-    match timeout(LOOKUP_TIMEOUT, reading).await {
-        Ok(Ok(found)) => Ok(found?),
-        Ok(Err(_)) => Err(Refusal::new(ErrorCode::Unavailable, "the look-up was given up")),
-        Err(_) => {
-            let text = format!("the look-up took more than {} s", LOOKUP_TIMEOUT.as_secs());
-            Err(Refusal::new(ErrorCode::DeadlineExceeded, text))
-        }
-    }
+        let given_up = |_| Refusal::new(ErrorCode::Unavailable, "the look-up was given up");
+        Ok(spawn_blocking(move || read(&store)).await.map_err(given_up)??)
+    })
+    .await
+}
+
+/// Waits for a look-up for as long as one may take.
+pub(crate) async fn in_time<T>(
+    reading: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Refusal> {
+    timeout(LOOKUP_TIMEOUT, reading).await.unwrap_or_else(|_| {
+        let text = format!("the look-up took more than {} s", LOOKUP_TIMEOUT.as_secs());
+        Err(Refusal::new(ErrorCode::DeadlineExceeded, text))
+    })
 }
 
 fn team_view(handle: &TeamHandle) -> TeamView {

@@ -9,11 +9,10 @@ use serde_json::Value;
 use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
 use wire::entry::Fact;
 use wire::look::NodeStats;
-use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
 use wire::{
-    EffectClass, Event, EventKind, Name, OpenKind, RunId, RunReply, RunStatus, SessionId,
-    SpanRecord, Timestamp, Usage, WireError,
+    EffectClass, Event, EventKind, Name, RunId, RunReply, RunStatus, SessionId, SpanRecord,
+    Timestamp, Usage, WireError,
 };
 
 /// Tells whether runs are taken.
@@ -452,16 +451,6 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
         });
     }
     Ok(Some(SessionView { summary: row.into(), exchanges }))
-}
-
-/// Lists the open calls, all or those of a kind, those for which a run waits before the others, each
-/// the oldest first.
-pub fn calls(
-    store: &Store,
-    kind: Option<OpenKind>,
-    limit: usize,
-) -> Result<OpenCallList, store::Error> {
-    Ok(OpenCallList { calls: store.open_calls(kind, limit)? })
 }
 
 /// Finds traces, the newest first.

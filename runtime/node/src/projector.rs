@@ -4,8 +4,9 @@
 //! what it holds, so at start only the sessions touched since then are folded again.
 
 mod hurry;
+mod unapplied;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,8 +20,10 @@ use wire::{Name, RunId, SessionId};
 use crate::error::Error;
 use crate::fold::catch_up;
 use crate::metrics::Load;
+use crate::open_calls::HeldCalls;
 use crate::plans::PlanShelf;
 use crate::projector::hurry::{Awaited, Hurry};
+use crate::projector::unapplied::Unapplied;
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 4096;
@@ -46,10 +49,6 @@ enum Job {
     /// There is room on the disk again.
     CatchUp(Awaited),
 }
-
-/// The sessions of the runs that the store does not know yet: those whose changes are gathered, and
-/// those that began while it could not be written, when no client's run is taken.
-type Unapplied = Mutex<HashMap<RunId, SessionId>>;
 
 /// A commit that is not yet in the store: nothing at or above its position may be taken as applied.
 ///
@@ -169,7 +168,7 @@ impl Commit {
 
     async fn tell(self, changes: Vec<Change>, is_again: bool) {
         for begun in changes.iter().filter_map(begun) {
-            lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
+            self.unapplied.begun(begun);
         }
         let is_large = changes.iter().any(is_large);
         self.hurry.add(changes.len());
@@ -277,16 +276,17 @@ impl Projector {
 
     /// Returns the session of a run that the store does not know yet.
     pub(crate) fn session_of_unapplied(&self, run: &RunId) -> Option<SessionId> {
-        lock(&self.unapplied).get(run).cloned()
+        self.unapplied.session_of(run)
+    }
+
+    /// Returns the calls that were opened or closed while the store could not be told of it.
+    pub(crate) fn held_calls(&self) -> HeldCalls {
+        self.unapplied.held_calls()
     }
 }
 
 fn waiting(jobs: &mpsc::Sender<Job>) -> usize {
     JOBS_MAX.saturating_sub(jobs.capacity())
-}
-
-fn lock(unapplied: &Unapplied) -> MutexGuard<'_, HashMap<RunId, SessionId>> {
-    unapplied.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn begun(change: &Change) -> Option<&RunBegun> {
@@ -366,7 +366,7 @@ impl Feeder {
         match applied {
             Ok(()) => {
                 tickets.into_iter().for_each(Ticket::settle);
-                self.forget(changes.iter().filter_map(begun).map(|begun| &begun.run));
+                self.unapplied.forget(changes.iter().filter_map(begun).map(|begun| &begun.run));
                 let settled = self.commits.settled(&self.journal);
                 if let Err(failed) = self.store.apply(&[], Some(settled)) {
                     error!(error = %failed, "the store's position cannot be written");
@@ -387,14 +387,7 @@ impl Feeder {
         let behind = self.behind.get_or_insert_default();
         behind.tickets.extend(tickets);
         behind.runs.extend(changes.iter().filter_map(begun).map(|begun| begun.run.clone()));
-    }
-
-    /// Lets go of the runs that the store knows from now on.
-    fn forget<'a>(&self, runs: impl Iterator<Item = &'a RunId>) {
-        let mut unapplied = lock(&self.unapplied);
-        for run in runs {
-            unapplied.remove(run);
-        }
+        self.unapplied.hold(changes);
     }
 
     /// Opens the store again, and folds what it lacks.
@@ -410,7 +403,8 @@ impl Feeder {
                 if unread.iter().any(|(_, failed)| failed.may_pass()) {
                     self.commits.hold_back(self.store.position());
                 }
-                self.forget(held.runs.iter());
+                self.unapplied.forget(held.runs.iter());
+                self.unapplied.forget_calls();
                 held.tickets.into_iter().for_each(Ticket::settle);
                 info!("the store is brought up to the journal");
             }
@@ -475,6 +469,41 @@ mod tests {
 
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_open_is_known_while_the_disk_is_full() {
+        let data = tempfile::tempdir().unwrap();
+        // No disk has room for this reserve.
+        let options = Options { reserve_bytes: u64::MAX, ..Options::default() };
+        let (journal, _) = Journal::open(data.path(), options).unwrap();
+        let (store, _) = Store::open(&data.path().join("store")).unwrap();
+        let (team, plans) =
+            (Name::new("t").unwrap(), PlanShelf::open(journal.clone(), []).unwrap());
+        let projector = Projector::start(team, store.clone(), journal, Arc::new(plans)).unwrap();
+        let open = |call: &str| -> wire::OpenCall {
+            let open = serde_json::json!({
+                "call": call, "kind": "approval", "run": "r", "session": "s", "agent": "a",
+                "tool": "pay", "arguments": {}, "digest": "ab".repeat(32), "attempt": 0,
+                "question": "?", "waits": true, "since": 1,
+            });
+            serde_json::from_value(open).unwrap()
+        };
+        let (a, b) = (open("a"), open("b"));
+        let changes = vec![
+            Change::CallOpened(Box::new(a.clone())),
+            Change::CallOpened(Box::new(b.clone())),
+            Change::CallClosed(b.call.clone()),
+        ];
+        projector.begin().project(changes).await;
+        projector.sync().await;
+        assert_eq!(store.open_call(&a.call).unwrap(), None, "the store is told nothing");
+        let held = HeldCalls::from([(a.call.clone(), Some(a)), (b.call, None)]);
+        assert_eq!(projector.held_calls(), held);
+
+        projector.catch_up().await;
+        projector.sync().await;
+        assert_eq!(projector.held_calls(), HeldCalls::new(), "the store has what the journal has");
     }
 
     #[tokio::test]

@@ -7,7 +7,8 @@ use ractor::{ActorRef, RactorErr};
 use store::Store;
 use tokio::task::spawn_blocking;
 use wire::event::EventId;
-use wire::{Event, SessionId, Subjects, WireError};
+use wire::open::OpenCallList;
+use wire::{CallKey, Event, OpenCall, OpenKind, SessionId, Subjects, WireError};
 
 use crate::archive;
 use crate::context::TeamContext;
@@ -104,6 +105,21 @@ impl TeamHandle {
     /// Returns what became of the replies to the events that the team's tools sent, by their source.
     pub fn event_replies(&self) -> Vec<RepliesOf> {
         event_replies::counts(&self.context)
+    }
+
+    /// Lists open calls, all or those of a kind, those for which a run waits before the others, each
+    /// the oldest first.
+    pub async fn open_calls(
+        &self,
+        kind: Option<OpenKind>,
+        limit: usize,
+    ) -> Result<OpenCallList, WireError> {
+        self.context.open_calls(kind, limit).await
+    }
+
+    /// Returns a call that is open.
+    pub async fn open_call(&self, call: CallKey) -> Result<Option<OpenCall>, WireError> {
+        self.context.open_call(call).await
     }
 
     /// Waits until the store shows everything that was committed so far.

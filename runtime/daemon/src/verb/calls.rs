@@ -23,7 +23,6 @@ use crate::records::{Answers, Of, open_files};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
-use gateway::view;
 
 /// Where the open calls of a team are.
 struct Board<'p> {
@@ -155,7 +154,7 @@ impl Board<'_> {
     async fn list(&self, kind: Option<OpenKind>, limit: usize) -> Result<OpenCallList, Failure> {
         match self.source()? {
             Source::Data(place) => {
-                Ok(view::calls(open_files(place, &self.team).await?.store(), kind, limit)?)
+                Ok(node::open_calls(open_files(place, &self.team).await?.store(), kind, limit)?)
             }
             Source::Http(client) => {
                 let mut query = vec![("limit", limit.to_string())];

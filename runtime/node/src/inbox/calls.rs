@@ -5,18 +5,20 @@ use std::sync::Arc;
 use bus::Message;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use store::Store;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tools::secret::{clean, clean_value};
 use wire::open::{ApproveRequest, DenyRequest, OpenCallList, OpenCallsRequest, ResolveRequest};
 use wire::subject::CallVerb;
-use wire::{CallKey, ErrorCode, Headers, OpenCall, Resolution, RunId, WireError};
+use wire::{CallKey, ErrorCode, Headers, OpenCall, OpenKind, Resolution, RunId, WireError};
 
 use super::body::read;
 use super::{Porter, SESSION_TIMEOUT};
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::feed;
+use crate::open_calls::{self, HeldCalls};
 use crate::session::{Decision, Door};
 
 /// Open calls that are listed unless the request says otherwise.
@@ -32,8 +34,7 @@ impl Porter {
     pub(super) async fn on_calls(&self, message: &Message) -> Result<(), WireError> {
         let OpenCallsRequest { kind, limit } = read_or_default(message)?;
         let limit = limit.unwrap_or(LIST_DEFAULT);
-        let calls = self.context.look_up(move |store| store.open_calls(kind, limit)).await?;
-        let list = OpenCallList { calls };
+        let list = self.context.open_calls(kind, limit).await?;
         feed::answer(&self.context.bus, message, Headers::new(), &list).await;
         Ok(())
     }
@@ -44,9 +45,7 @@ impl Porter {
         call: CallKey,
         verb: CallVerb,
     ) -> Result<(), WireError> {
-        let key = call.clone();
-        let known = self.context.look_up(move |store| store.open_call(&key)).await?;
-        let open = known.ok_or_else(|| {
+        let open = self.context.open_call(call.clone()).await?.ok_or_else(|| {
             WireError::new(ErrorCode::UnknownCall, format!("call {call} is not open"))
         })?;
         let decision = match verb {
@@ -97,15 +96,36 @@ fn resolution(request: ResolveRequest) -> Result<Decision, WireError> {
 }
 
 impl TeamContext {
+    /// Lists open calls, all or those of a kind.
+    pub(crate) async fn open_calls(
+        self: &Arc<Self>,
+        kind: Option<OpenKind>,
+        limit: usize,
+    ) -> Result<OpenCallList, WireError> {
+        self.look_up(move |store, held| open_calls::list(store, held, kind, limit)).await
+    }
+
+    /// Returns a call that is open.
+    pub(crate) async fn open_call(
+        self: &Arc<Self>,
+        call: CallKey,
+    ) -> Result<Option<OpenCall>, WireError> {
+        let read = move |store: &Store, held: &HeldCalls| match held.get(&call) {
+            Some(held) => Ok(held.clone()),
+            None => store.open_call(&call),
+        };
+        self.look_up(read).await
+    }
+
     /// Returns the calls of a run and of the runs below it that wait for a person.
     pub(crate) async fn waiting_below(
         self: &Arc<Self>,
         run: &RunId,
     ) -> Result<Vec<OpenCall>, WireError> {
         let run = run.clone();
-        self.look_up(move |store| {
+        self.look_up(move |store, held| {
             let mut waiting = Vec::new();
-            for open in store.open_calls(None, store::LIST_MAX)? {
+            for open in open_calls::list(store, held, None, store::LIST_MAX)?.calls {
                 if open.waits && is_below(store, &open, &run)? {
                     waiting.push(open);
                 }
@@ -115,20 +135,23 @@ impl TeamContext {
         .await
     }
 
-    /// Reads the store, which then shows everything that was committed before.
+    /// Reads the store, which then shows everything that was committed before, but for what it could
+    /// not be told of calls.
     async fn look_up<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl FnOnce(&store::Store) -> Result<T, store::Error> + Send + 'static,
+        read: impl FnOnce(&Store, &HeldCalls) -> Result<T, store::Error> + Send + 'static,
     ) -> Result<T, WireError> {
         self.projector.sync().await;
+        // Taken before the store is read: what goes from there is in the store by then.
+        let held = self.projector.held_calls();
         let context = self.clone();
-        let found = spawn_blocking(move || read(&context.store)).await;
+        let found = spawn_blocking(move || read(&context.store, &held)).await;
         found.map_err(|_| Error::Ending.to_wire())?.map_err(|error| Error::from(error).to_wire())
     }
 }
 
 /// Tells whether a call belongs to a run or to one that it asked for, however far below.
-fn is_below(store: &store::Store, open: &OpenCall, run: &RunId) -> Result<bool, store::Error> {
+fn is_below(store: &Store, open: &OpenCall, run: &RunId) -> Result<bool, store::Error> {
     let mut at = open.run.clone();
     let mut above = open.parent.clone();
     for _ in 0..ANCESTORS_MAX {

@@ -98,7 +98,7 @@ pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
 }
 
 /// Returns a text as a level holds it: empty where it holds none.
-pub(crate) fn reduce_text(text: &str, level: Capture) -> String {
+pub fn reduce_text(text: &str, level: Capture) -> String {
     match level {
         Capture::None | Capture::Metadata => String::new(),
         Capture::Redacted | Capture::Full => {

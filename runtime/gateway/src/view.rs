@@ -369,7 +369,7 @@ impl TraceSummary {
             session: row.session,
             status: ended.map(|end| end.status),
             trace_status: row.status,
-            input: root.map(|root| root.begun.input).unwrap_or_default(),
+            input: root.map(shown_in_traces).unwrap_or_default(),
             start: row.start,
             end: row.end,
             spans: row.spans,
@@ -379,6 +379,10 @@ impl TraceSummary {
             usage: row.usage,
         }
     }
+}
+
+fn shown_in_traces(RunRow { begun, .. }: RunRow) -> String {
+    begun.traced.unwrap_or(begun.input)
 }
 
 impl TraceView {

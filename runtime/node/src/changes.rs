@@ -1,13 +1,16 @@
 //! What an entry of the journal means to the store.
 
+use agents_core::capture;
 use agents_core::effect::{Effect, Traced};
+use agents_core::session::Plans as _;
 use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun, Told, TurnUsed};
-use wire::entry::{Body, Entry, Input, MemoryChange};
+use wire::entry::{Body, Entry, Input, MemoryChange, Submitted};
 use wire::event::EventKind;
 use wire::plan::Target;
-use wire::{Event, Name, RunId, SessionId};
+use wire::{Capture, Event, Name, RunId, SessionId};
 
 use crate::clean;
+use crate::plans::PlanShelf;
 
 /// Returns what an entry and its effects mean to the store, and takes the spans out of these.
 pub(crate) fn changes_of(
@@ -15,6 +18,7 @@ pub(crate) fn changes_of(
     entry: &Entry,
     slot: u64,
     effects: &mut Vec<Effect>,
+    plans: &PlanShelf,
 ) -> Vec<Change> {
     let seen = |agent: &Name| Change::SessionSeen {
         session: session.clone(),
@@ -32,7 +36,8 @@ pub(crate) fn changes_of(
                 agent: submitted.agent.clone(),
                 body: submitted.body,
                 at: entry.at,
-                input: submitted.text.chars().take(INPUT_PREVIEW_CHARS_MAX).collect(),
+                input: preview(&submitted.text),
+                traced: traced(submitted, plans),
                 trace: submitted.trace,
                 parent: submitted.parent.clone(),
                 joined: effects.iter().find_map(joined).cloned(),
@@ -109,6 +114,21 @@ pub(crate) fn changes_of(
     changes
 }
 
+fn preview(text: &str) -> String {
+    text.chars().take(INPUT_PREVIEW_CHARS_MAX).collect()
+}
+
+/// Returns what a list of traces shows of a message by the plan of its run, if that is not how it
+/// begins. Secrets that the process knows are taken out of a message before it gets here.
+fn traced(submitted: &Submitted, plans: &PlanShelf) -> Option<String> {
+    let level = plans.plan(&submitted.plan).map_or(Capture::None, |plan| plan.traces.store);
+    if level == Capture::Full {
+        return None;
+    }
+    let shown = preview(&capture::reduce_text(&submitted.text, level));
+    (!submitted.text.starts_with(&shown) || shown.is_empty()).then_some(shown)
+}
+
 /// Returns the run that a message joins.
 fn joined(effect: &Effect) -> Option<&RunId> {
     let Effect::Tell(Event { kind: EventKind::RunJoined { joined }, .. }) = effect else {
@@ -127,6 +147,33 @@ mod tests {
 
     fn published(effect: &Effect) -> Option<String> {
         if let Effect::Publish { reply } = effect { Some(reply.run.to_string()) } else { None }
+    }
+
+    #[tokio::test]
+    async fn a_list_of_traces_shows_of_a_message_what_its_run_permits() {
+        // Of the second the first 200 characters hold half a credential.
+        let said = "ask as Bearer abcdefghijklmnop please".to_owned();
+        let long = format!("{}Bearer abcdefghijklmnop", "x ".repeat(91));
+        let blotted = "ask as Bearer [redacted] please".to_owned();
+        let half_blotted = preview(&format!("{}Bearer [redacted]", "x ".repeat(91)));
+        let cases = [
+            (Capture::None, &said, Some(String::new())),
+            (Capture::Metadata, &said, Some(String::new())),
+            (Capture::Redacted, &said, Some(blotted)),
+            (Capture::Redacted, &long, Some(half_blotted)),
+            (Capture::Redacted, &"x ".repeat(300), None),
+            (Capture::Full, &said, None),
+        ];
+        for (level, text, expected) in cases {
+            let data = tempfile::tempdir().unwrap();
+            let context = testing::open_changed(data.path(), bus::Bus::local(), |team| {
+                for plan in team.agents.values_mut() {
+                    plan.traces.store = level;
+                }
+            });
+            let submitted = testing::submitted(&context, &RunId::new("r").unwrap(), text);
+            assert_eq!(traced(&submitted, &context.plans), expected, "{level:?} {text}");
+        }
     }
 
     #[tokio::test]
@@ -153,7 +200,7 @@ mod tests {
             let mut effects = machine.apply(at, &input, &*context.plans).unwrap();
             handed.extend(effects.iter().filter_map(published));
             let entry = Entry::new(at, Body::Session(input));
-            for change in changes_of(&session, &entry, slot, &mut effects) {
+            for change in changes_of(&session, &entry, slot, &mut effects, &context.plans) {
                 if let Change::RunEnded { run, at, status, reply } = change {
                     assert!(!reply.is_empty());
                     ends.push((run.to_string(), at.as_micros(), status));

@@ -257,9 +257,9 @@ impl TeamContext {
         debug_assert!(matches!(entry.body, Body::Memory(_)));
         let entries = Arc::new(vec![entry]);
         let commit = self.append(&session, slot, &entries).await?;
-        let changes = entries
-            .iter()
-            .flat_map(|entry| crate::changes::changes_of(&session, entry, slot, &mut Vec::new()));
+        let changes = entries.iter().flat_map(|entry| {
+            crate::changes::changes_of(&session, entry, slot, &mut Vec::new(), &self.plans)
+        });
         commit.project(changes.collect()).await;
         self.projector.sync().await;
         Ok(())

@@ -67,7 +67,7 @@ pub(crate) fn fold_changes(
 ) -> Result<Vec<Change>, Error> {
     let mut changes = Vec::new();
     fold(team, session, journal, plans, Since::Oldest, |entry, slot, mut effects| {
-        changes.extend(changes_of(session, entry, slot, &mut effects));
+        changes.extend(changes_of(session, entry, slot, &mut effects, plans));
     })?;
     Ok(changes)
 }
@@ -160,7 +160,9 @@ pub(crate) fn catch_up(
             read_entries(journal, &session, Since::Oldest).map(|held| {
                 (held.first_slot..)
                     .zip(&held.entries)
-                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &mut Vec::new()))
+                    .flat_map(|(slot, entry)| {
+                        changes_of(&session, entry, slot, &mut Vec::new(), plans)
+                    })
                     .collect()
             })
         } else {

@@ -463,7 +463,7 @@ mod tests {
         let commit = projector.begin();
         let entry = change("c1");
         journal.append(&session, 1, body(&entry)).await.unwrap();
-        commit.project(changes_of(&session, &entry, 1, &mut Vec::new())).await;
+        commit.project(changes_of(&session, &entry, 1, &mut Vec::new(), &plans)).await;
         projector.sync().await;
         assert_eq!(store.facts(10).unwrap().len(), 1);
 
@@ -523,6 +523,7 @@ mod tests {
             body: wire::Digest::of(b""),
             at: Timestamp::from_micros(1),
             input: String::new(),
+            traced: None,
             trace: wire::TraceContext::root(&team, &run),
             parent: None,
             joined: None,

@@ -34,6 +34,9 @@ pub struct RunBegun {
     pub at: Timestamp,
     /// The input, cut to [`INPUT_PREVIEW_CHARS_MAX`] when stored.
     pub input: String,
+    /// What a list of traces shows in its place, if that is not the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced: Option<String>,
     /// The span of the run in its trace.
     pub trace: TraceContext,
     /// The run that asked for it.

@@ -53,6 +53,7 @@ fn changes(number: u64) -> Vec<Change> {
         body: Digest::of(b""),
         at,
         input: "question".into(),
+        traced: None,
         trace: TraceContext::root(&agent, &run),
         parent: None,
         joined: None,

@@ -47,6 +47,7 @@ fn begun(run: &str, time: u64) -> RunBegun {
         body: Digest::of(run.as_bytes()),
         at: at(time),
         input: format!("question of {run}"),
+        traced: None,
         trace: TraceContext::root(&name("team"), &run_id(run)),
         parent: None,
         joined: None,

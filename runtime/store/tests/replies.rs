@@ -24,6 +24,7 @@ fn begun(run: &str, at: u64) -> Change {
         body: Digest::of(b""),
         at: Timestamp::from_micros(at),
         input: String::new(),
+        traced: None,
         trace: TraceContext::root(&agent, &run_id(run)),
         parent: None,
         joined: None,

@@ -128,6 +128,7 @@ fn whole(run: &str, end: u64) -> [Change; 4] {
         body: Digest::of(b"x"),
         at: Timestamp::from_micros(end - 20),
         input: "x".into(),
+        traced: None,
         trace: TraceContext::root(&Name::new("team").unwrap(), &id),
         parent: None,
         joined: None,

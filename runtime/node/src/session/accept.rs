@@ -228,7 +228,7 @@ impl SessionState {
             (slot..).zip(&*entries).zip(&mut following)
         {
             self.context.export(effects);
-            changes.extend(changes_of(&self.session, entry, slot, effects));
+            changes.extend(changes_of(&self.session, entry, slot, effects, &self.context.plans));
         }
         self.context.counters.note(&changes);
         let written: Vec<_> = changes.iter().filter_map(written).collect();

@@ -77,6 +77,7 @@ pub(crate) fn begun(run: &str, time: u64) -> Change {
         body: Digest::of(run.as_bytes()),
         at: at(time),
         input: "x".into(),
+        traced: None,
         trace: root(run),
         parent: None,
         joined: None,

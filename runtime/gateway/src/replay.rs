@@ -36,7 +36,7 @@ pub(crate) async fn past(
     after: Option<Position>,
     tree: bool,
 ) -> Result<Past, WireError> {
-    let own = of_run(team.events(session, None).await?, run);
+    let own = of_run(team.events_around(session, run).await?, run);
     let mut children = HashMap::new();
     let mut asked = if tree { calls_open_after(&own, after) } else { Vec::new() };
     while let Some(call) = asked.pop() {
@@ -44,7 +44,7 @@ pub(crate) async fn past(
             break;
         }
         let (session, run) = (SessionId::of_call(&call), RunId::of_call(&call));
-        let events = of_run(team.events(&session, None).await?, &run);
+        let events = of_run(team.events_around(&session, &run).await?, &run);
         asked.extend(calls_open_after(&events, None));
         children.insert(call, events);
     }

@@ -12,7 +12,7 @@ use store::{Opened, Store};
 use tools::results::{RESULTS_BYTES_MAX, Results};
 use tracing::warn;
 use wire::event::EventId;
-use wire::{Event, Name, Plan, SessionId, Timestamp, TraceSink};
+use wire::{Event, Name, Plan, RunId, SessionId, Timestamp, TraceSink};
 
 use crate::error::Error;
 use crate::fold::{catch_up, read_entries};
@@ -136,7 +136,7 @@ impl Archive {
 
     /// Returns what observers of a session were told. Blocks on the disk.
     pub fn events(&self, session: &SessionId) -> Result<Vec<Event>, Error> {
-        events(&self.team, session, &self.journal, &self.plans, None)
+        events(&self.team, session, &self.journal, &self.plans, Since::Oldest, None)
     }
 }
 
@@ -181,15 +181,23 @@ fn open_store(
     Ok(store)
 }
 
+/// Returns where to read what observers were told of a run: a session begins anew only at rest, so
+/// all of a run stands between two such entries.
+pub(crate) fn around(store: &Store, run: &RunId) -> Result<Since, store::Error> {
+    let slot = store.run(run)?.and_then(|row| row.begun.slot);
+    Ok(slot.map_or(Since::Oldest, |slot| Since::Around(slot, slot)))
+}
+
 /// Folds what observers of a session were told after a position. Blocks on the disk.
 pub(crate) fn events(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
     plans: &PlanShelf,
+    since: Since,
     after: Option<EventId>,
 ) -> Result<Vec<Event>, Error> {
-    let held = read_entries(journal, session, Since::Oldest)?;
+    let held = read_entries(journal, session, since)?;
     let mut events = Vec::new();
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
         .telling(TraceSink::Nowhere)
@@ -204,7 +212,54 @@ pub(crate) fn events(
 mod tests {
     use std::fs::File;
 
+    use agents_core::session::SessionMachine;
+    use wire::entry::{Body, Entry, Input};
+
     use super::*;
+    use crate::changes::changes_of;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn of_a_run_is_read_what_stands_between_two_rests_of_its_session() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (team, journal, plans) = (&context.team.name, &context.journal, &context.plans);
+        let session = SessionId::new("s").unwrap();
+        let mut machine = SessionMachine::new(team.clone(), session.clone());
+        let runs = ["r0", "r1", "r2"].map(|run| RunId::new(run).unwrap());
+        let mut slot = 0;
+        for run in &runs {
+            let begun = Input::Submitted(testing::submitted(&context, run, "x"));
+            let reason = "enough".to_owned();
+            for input in
+                [Some(begun), Some(Input::CancelRequested { run: run.clone(), reason }), None]
+            {
+                let at = Timestamp::from_micros(slot + 1);
+                let rests = || machine.snapshot(Timestamp::default()).unwrap();
+                let input = input.unwrap_or_else(|| Input::Snapshot(Box::new(rests())));
+                let entry = Entry::new(at, Body::Session(input.clone()));
+                let body = serde_json::to_vec(&entry).unwrap().into();
+                if entry.body.begins() {
+                    journal.append_begin(&session, slot, body).await.unwrap();
+                } else {
+                    journal.append(&session, slot, vec![body]).await.unwrap();
+                }
+                let mut effects = machine.apply(at, &input, &**plans).unwrap();
+                let changes = changes_of(&session, &entry, slot, &mut effects, plans);
+                context.store.apply(&changes, None).unwrap();
+                slot += 1;
+            }
+        }
+        let read = |since| events(team, &session, journal, plans, since, None).unwrap();
+        let all = read(Since::Oldest);
+        for run in &runs {
+            let expected: Vec<_> = all.iter().filter(|event| event.run == *run).cloned().collect();
+            assert!(expected.len() > 1, "{run}: {all:?}");
+            assert_eq!(read(around(&context.store, run).unwrap()), expected, "{run}");
+        }
+        let unknown = RunId::new("r9").unwrap();
+        assert_eq!(around(&context.store, &unknown).unwrap(), Since::Oldest);
+    }
 
     #[test]
     fn a_store_that_knows_more_than_the_journal_is_filled_anew() {

@@ -33,6 +33,7 @@ pub(crate) fn changes_of(
             changes.push(Change::RunBegun(Box::new(RunBegun {
                 run: submitted.run.clone(),
                 session: session.clone(),
+                slot: Some(slot),
                 agent: submitted.agent.clone(),
                 body: submitted.body,
                 at: entry.at,

@@ -524,6 +524,7 @@ mod tests {
             at: Timestamp::from_micros(1),
             input: String::new(),
             traced: None,
+            slot: None,
             trace: wire::TraceContext::root(&team, &run),
             parent: None,
             joined: None,

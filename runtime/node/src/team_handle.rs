@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use journal::{DataLock, Journal};
+use journal::{DataLock, Journal, Since};
 use ractor::{ActorRef, RactorErr};
 use store::Store;
 use tokio::task::spawn_blocking;
 use wire::event::EventId;
 use wire::open::OpenCallList;
-use wire::{CallKey, Event, OpenCall, OpenKind, SessionId, Subjects, WireError};
+use wire::{CallKey, Event, OpenCall, OpenKind, RunId, SessionId, Subjects, WireError};
 
 use crate::archive;
 use crate::context::TeamContext;
@@ -98,7 +98,7 @@ impl TeamHandle {
     }
 
     /// Returns the session in which a run began, if the run is known.
-    pub async fn session_of_run(&self, run: &wire::RunId) -> Result<Option<SessionId>, WireError> {
+    pub async fn session_of_run(&self, run: &RunId) -> Result<Option<SessionId>, WireError> {
         self.context.session_of_run(run).await
     }
 
@@ -149,10 +149,30 @@ impl TeamHandle {
         session: &SessionId,
         after: Option<EventId>,
     ) -> Result<Vec<Event>, WireError> {
+        self.fold_events(session, after, |_| Ok(Since::Oldest)).await
+    }
+
+    /// Returns what observers of a session were told while a run of it was in work, from the journal:
+    /// that of the run, and perhaps of some before and after it.
+    pub async fn events_around(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+    ) -> Result<Vec<Event>, WireError> {
+        let run = run.clone();
+        self.fold_events(session, None, move |store| archive::around(store, &run)).await
+    }
+
+    async fn fold_events(
+        &self,
+        session: &SessionId,
+        after: Option<EventId>,
+        since: impl FnOnce(&Store) -> Result<Since, store::Error> + Send + 'static,
+    ) -> Result<Vec<Event>, WireError> {
         let (context, session) = (self.context.clone(), session.clone());
         let folded = spawn_blocking(move || {
-            let TeamContext { team, journal, plans, .. } = &*context;
-            archive::events(&team.name, &session, journal, plans, after)
+            let TeamContext { team, journal, plans, store, .. } = &*context;
+            archive::events(&team.name, &session, journal, plans, since(store)?, after)
         });
         folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
     }

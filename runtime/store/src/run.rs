@@ -26,6 +26,9 @@ pub struct RunBegun {
     pub run: RunId,
     /// Its session.
     pub session: SessionId,
+    /// Where in its journal it begins, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u64>,
     /// The agent that was asked.
     pub agent: Name,
     /// Hash of what the client sent, to tell a repetition from a conflict.

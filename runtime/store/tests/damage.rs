@@ -54,6 +54,7 @@ fn changes(number: u64) -> Vec<Change> {
         at,
         input: "question".into(),
         traced: None,
+        slot: None,
         trace: TraceContext::root(&agent, &run),
         parent: None,
         joined: None,

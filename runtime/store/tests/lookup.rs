@@ -48,6 +48,7 @@ fn begun(run: &str, time: u64) -> RunBegun {
         at: at(time),
         input: format!("question of {run}"),
         traced: None,
+        slot: None,
         trace: TraceContext::root(&name("team"), &run_id(run)),
         parent: None,
         joined: None,

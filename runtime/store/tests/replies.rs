@@ -25,6 +25,7 @@ fn begun(run: &str, at: u64) -> Change {
         at: Timestamp::from_micros(at),
         input: String::new(),
         traced: None,
+        slot: None,
         trace: TraceContext::root(&agent, &run_id(run)),
         parent: None,
         joined: None,

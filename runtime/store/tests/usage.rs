@@ -129,6 +129,7 @@ fn whole(run: &str, end: u64) -> [Change; 4] {
         at: Timestamp::from_micros(end - 20),
         input: "x".into(),
         traced: None,
+        slot: None,
         trace: TraceContext::root(&Name::new("team").unwrap(), &id),
         parent: None,
         joined: None,

@@ -78,6 +78,7 @@ pub(crate) fn begun(run: &str, time: u64) -> Change {
         at: at(time),
         input: "x".into(),
         traced: None,
+        slot: None,
         trace: root(run),
         parent: None,
         joined: None,

@@ -182,11 +182,14 @@ async fn money_is_not_promised_for_a_model_without_a_price() {
     let folder = tempfile::tempdir().unwrap();
     let script = [json!({"when": ".", "content": "Dug."})];
     let ask = async |priced: [&str; 2], run: &str| {
-        let price = |model: &str| {
-            if priced.contains(&model) { "price = { input = 1, output = 3 }" } else { "" }
-        };
+        // Of a scripted model the price is known; the other one would never be reached.
         let model = |name: &str| {
-            format!("[models.{name}]\nprovider = 'scripted'\nscript = 's.jsonl'\n{}\n", price(name))
+            let provider = if priced.contains(&name) {
+                "provider = 'scripted'\nscript = 's.jsonl'"
+            } else {
+                "provider = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'm'"
+            };
+            format!("[models.{name}]\n{provider}\n")
         };
         let agent = |name: &str, model: &str, called: &str| {
             format!(
@@ -206,25 +209,24 @@ async fn money_is_not_promised_for_a_model_without_a_price() {
         node.drain(std::time::Duration::from_secs(5)).await;
         String::from_utf8(answer.payload.to_vec()).unwrap()
     };
+    let refused = |model: &str, agent: &str| {
+        format!(
+            "model {model} has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs of \
+             agent {agent}"
+        )
+    };
+    let done = || "\"status\":\"completed\",\"output\":\"Dug.\"".to_owned();
     // The models with a price, the run that is asked for, and what is answered.
     let cases = [
-        (
-            ["n", "n"],
-            "r1",
-            "model m has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs of agent a",
-        ),
-        (
-            ["m", "m"],
-            "r2",
-            "model n has no `price`, so the budget's `cost_nano_usd` cannot be kept in runs of agent c",
-        ),
-        (["m", "n"], "r3", "\"status\":\"completed\",\"output\":\"Dug.\""),
+        (["n", "n"], "r1", refused("m", "a")),
+        (["m", "m"], "r2", refused("n", "c")),
+        (["m", "n"], "r3", done()),
         // One that is known has its reply, whatever the team has become.
-        (["n", "n"], "r3", "\"status\":\"completed\",\"output\":\"Dug.\""),
+        (["n", "n"], "r3", done()),
     ];
     for (priced, run, part) in cases {
         let answer = ask(priced, run).await;
-        assert!(answer.contains(part), "{run} with prices of {priced:?}: {answer}");
+        assert!(answer.contains(&part), "{run} with prices of {priced:?}: {answer}");
     }
 }
 

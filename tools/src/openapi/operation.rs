@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use reqwest::Url;
 use serde_json::{Map, Value, json};
+use url::Origin;
 
 use super::schema::{Side, Writer};
 use super::{Interface, is_true, text};
@@ -95,7 +97,8 @@ impl<'i> Operation<'i> {
         if let Some(body) = self.body.get("requestBody") {
             draft.body(interface.resolve(body)?)?;
         }
-        let url = self.address(interface, base)? + &draft.path(self.path)?;
+        let server = self.address(interface, base)?;
+        let url = format!("{server}{}", draft.path(self.path)?);
         let words = ["summary", "description"].map(|name| text(self.body, name));
         let mut words: Vec<&str> = words.into_iter().flatten().collect();
         words.dedup();
@@ -120,6 +123,9 @@ impl<'i> Operation<'i> {
         let faults = spec.check(&parameters);
         if !faults.is_empty() {
             return Err(faults.join("; "));
+        }
+        if origin(&server).is_none() || origin(&server) != origin(&spec.url) {
+            return Err(format!("its path leads away from {server:?}, to {:?}", spec.url));
         }
         Ok(Made { description, parameters, spec })
     }
@@ -191,6 +197,11 @@ fn server(server: &Map<String, Value>) -> String {
         }
     }
     url
+}
+
+/// Returns to whom an address leads: scheme, host and port.
+fn origin(address: &str) -> Option<Origin> {
+    Url::parse(address).ok().map(|url| url.origin())
 }
 
 /// Tells how a body of a type is written.
@@ -363,6 +374,10 @@ impl<'i> Draft<'i> {
 
     /// Writes the path with the names of the arguments.
     fn path(&self, path: &str) -> Result<String, String> {
+        // Without the slash, what follows the host would be a part of it: secrets would go elsewhere.
+        if !path.starts_with('/') {
+            return Err(format!("its path {path:?} does not begin with \"/\""));
+        }
         let mut written = String::new();
         let mut rest = path;
         while let Some((before, after)) = rest.split_once('{') {

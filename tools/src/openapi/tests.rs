@@ -163,6 +163,16 @@ fn the_operator_decides_where_requests_go() {
     let own = Base { url: Some("http://127.0.0.1:1/x/".to_owned()), ..base() };
     let made = make("/a", &json!({"servers": [{"url": "https://evil.test"}]}), &own).unwrap();
     assert_eq!((made.spec.url.as_str(), made.spec.foreign), ("http://127.0.0.1:1/x/a", false));
+    for (server, path, fault) in [
+        ("https://api.test", ".evil.test/orders", "does not begin with \"/\""),
+        ("https://api.test", "@evil.test/orders", "does not begin with \"/\""),
+        ("http://127.0.0.1", ":9200/_search", "does not begin with \"/\""),
+        ("https://", "//evil.test/orders", "leads away from \"https:\""),
+    ] {
+        let own = Base { url: Some(server.to_owned()), ..base() };
+        let error = make(path, &json!({}), &own).map(|_| ()).expect_err(path);
+        assert!(error.contains(fault), "{server}, {path}: {error}");
+    }
 }
 
 #[test]

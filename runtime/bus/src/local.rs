@@ -102,7 +102,7 @@ impl Local {
     }
 
     pub(crate) fn new_inbox(&self) -> String {
-        format!("_INBOX.{}", self.requests.token())
+        format!("_INBOX.{}", self.requests.number())
     }
 
     pub(crate) fn publish(&self, parcel: Parcel) {
@@ -171,7 +171,7 @@ impl Local {
         queue: Option<&str>,
         sink: Sink,
     ) -> Result<Registration, Error> {
-        let id = self.requests.token();
+        let id = self.requests.number();
         let mut routing = self.router.write().unwrap_or_else(PoisonError::into_inner);
         if routing.drained {
             return Err(Error::Closed);

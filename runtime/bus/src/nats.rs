@@ -283,7 +283,7 @@ impl Nats {
 
 /// Makes what the subjects begin with on which requests are answered. Who sends from outside names
 /// the subject of an answer, and may send answers of his own, so this one must not be guessed, as
-/// those of the client can be.
+/// those of the client can be. Those who are asked know it, so the rest of a subject is secret too.
 fn draw_inbox(prefix: &str) -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +18,8 @@ pub(crate) const REQUESTS_MAX: usize = 32_768;
 /// go on for which they wait, nor could anybody end them.
 const LONG_MAX: usize = REQUESTS_MAX / 2;
 
-/// The digits of the largest token.
-const TOKEN_DIGITS_MAX: usize = 20;
+/// The digits of the largest token, in hexadecimal.
+const TOKEN_DIGITS_MAX: usize = 32;
 
 /// Keeps the waiting requests, and of each what is known of how it was sent.
 #[derive(Debug)]
@@ -26,15 +27,17 @@ pub(crate) struct Pending<T, R = ()> {
     /// What the subjects of answers begin with, up to the last token, which is the request's.
     inbox: String,
     next: AtomicU64,
+    /// Draws the parts of tokens that nobody can guess, by a hash that keeps its key.
+    seal: std::hash::RandomState,
     waiting: Mutex<Waiting<T, R>>,
 }
 
 /// Those who wait, by their tokens.
 #[derive(Debug)]
 struct Waiting<T, R> {
-    short: HashMap<u64, Waiter<T, R>, RandomState>,
+    short: HashMap<u128, Waiter<T, R>, RandomState>,
     /// Those who wait for runs and people.
-    long: HashMap<u64, Waiter<T, R>, RandomState>,
+    long: HashMap<u128, Waiter<T, R>, RandomState>,
 }
 
 #[derive(Debug)]
@@ -44,11 +47,11 @@ struct Waiter<T, R> {
 }
 
 impl<T, R> Waiting<T, R> {
-    fn remove(&mut self, token: u64) -> Option<Waiter<T, R>> {
+    fn remove(&mut self, token: u128) -> Option<Waiter<T, R>> {
         self.short.remove(&token).or_else(|| self.long.remove(&token))
     }
 
-    fn get_mut(&mut self, token: u64) -> Option<&mut Waiter<T, R>> {
+    fn get_mut(&mut self, token: u128) -> Option<&mut Waiter<T, R>> {
         self.short.get_mut(&token).or_else(|| self.long.get_mut(&token))
     }
 }
@@ -57,7 +60,7 @@ impl<T, R> Waiting<T, R> {
 #[derive(Debug)]
 pub(crate) struct Ticket<'a, T, R = ()> {
     pending: &'a Pending<T, R>,
-    token: u64,
+    token: u128,
     answer: oneshot::Receiver<T>,
 }
 
@@ -65,7 +68,8 @@ impl<T, R> Pending<T, R> {
     /// Makes one whose requests are answered on subjects that begin so.
     pub(crate) fn new(inbox: String) -> Self {
         let waiting = Waiting { short: HashMap::default(), long: HashMap::default() };
-        Self { inbox, next: AtomicU64::new(1), waiting: Mutex::new(waiting) }
+        let (next, seal) = (AtomicU64::new(1), std::hash::RandomState::new());
+        Self { inbox, next, seal, waiting: Mutex::new(waiting) }
     }
 
     /// Returns what the subjects of answers begin with.
@@ -78,13 +82,20 @@ impl<T, R> Pending<T, R> {
         self.token_of(subject).is_some()
     }
 
-    fn token_of(&self, subject: &str) -> Option<u64> {
-        subject.strip_prefix(&self.inbox)?.parse().ok()
+    fn token_of(&self, subject: &str) -> Option<u128> {
+        u128::from_str_radix(subject.strip_prefix(&self.inbox)?, 16).ok()
     }
 
-    /// Returns a token that was never given out.
-    pub(crate) fn token(&self) -> u64 {
+    /// Returns a number that was never given out.
+    pub(crate) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns a token that was never given out, and that nobody knows by others. Whoever answers
+    /// one request has seen a subject, and must not be able to answer the next ones as well.
+    fn token(&self) -> u128 {
+        let number = self.number();
+        u128::from(number) << 64 | u128::from(self.seal.hash_one(number))
     }
 
     /// Begins to wait for the answer to what is sent so; `None` if too many wait already.
@@ -131,7 +142,7 @@ impl<T, R> Ticket<'_, T, R> {
         let inbox = &self.pending.inbox;
         let mut subject = String::with_capacity(inbox.len() + TOKEN_DIGITS_MAX);
         // A text takes all that is written to it.
-        write!(subject, "{inbox}{}", self.token).unwrap_or_default();
+        write!(subject, "{inbox}{:x}", self.token).unwrap_or_default();
         subject
     }
 
@@ -200,6 +211,21 @@ mod tests {
         for (subject, expected) in cases {
             assert_eq!(pending.is_asked_at(&subject), expected, "{subject}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_subject_says_nothing_of_others() {
+        let [one, other] = [(); 2].map(|()| Pending::<()>::new("inbox.".to_owned()));
+        let tickets = [&one, &one, &other].map(|pending| pending.wait(short(), ()).unwrap());
+        let [first, second, elsewhere] = tickets.each_ref().map(|ticket| ticket.token);
+        assert_eq!([first, second, elsewhere].map(|token| token >> 64), [1, 2, 1]);
+        let seals = [first, second, elsewhere].map(|token| token & u128::from(u64::MAX));
+        assert!(seals[0] != seals[1] && seals[0] != seals[2], "{seals:x?}");
+        // What follows from the number alone finds nobody.
+        for guess in [2 << 64, (2 << 64) | seals[0], second ^ 1] {
+            assert!(one.take(&format!("inbox.{guess:x}")).is_none(), "{guess:x}");
+        }
+        assert!(one.take(&tickets[1].subject()).is_some());
     }
 
     #[tokio::test]

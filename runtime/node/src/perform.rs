@@ -246,10 +246,11 @@ pub(crate) async fn call_agent(
         hop: None,
     };
     let remaining = clock::until(call.deadline);
+    let child = RunId::of_call(&call.call);
     let body = RunRequest {
         input: task(call),
         session: Some(SessionId::of_call(&call.call)),
-        run: Some(RunId::of_call(&call.call)),
+        run: Some(child.clone()),
         timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
         budget: Some(call.budget),
         parent: Some(Parent {
@@ -278,14 +279,13 @@ pub(crate) async fn call_agent(
         reply_of(context, &asking, Arc::new(body)).await
     } else if call.may_have_happened() {
         // It goes on by the plan with which it began.
-        let run = RunId::of_call(&call.call);
-        let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
+        let subject = context.subjects.run(&context.team.name, &child, RunVerb::Result);
         reply_of(context, &Asking { subject, ..asking }, Arc::new(Value::Null)).await
     } else {
         let text = format!("agent {} is gone from the team; the call was not made", call.name);
         Err(Missed::NotDelivered(WireError::new(ErrorCode::UnknownAgent, text)))
     };
-    match asked {
+    match asked.and_then(|reply| reply_to(&child, reply)) {
         Ok(reply) => {
             let outcome = match reply.status {
                 RunStatus::Completed => CallOutcome::text(reply.output.as_str()),
@@ -343,6 +343,15 @@ async fn reply_of(
             replied => return replied,
         }
     }
+}
+
+/// Refuses a reply that is not that of the run which was asked for.
+fn reply_to(run: &RunId, reply: RunReply) -> Result<RunReply, Missed> {
+    if reply.run == *run {
+        return Ok(reply);
+    }
+    let text = format!("the answer to run {run} is the reply of another run, {}", reply.run);
+    Err(Missed::Unanswered(WireError::new(ErrorCode::AgentFailed, text)))
 }
 
 /// The outcome of a called agent that handed nothing over.

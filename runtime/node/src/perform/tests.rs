@@ -220,14 +220,18 @@ async fn an_agent_that_may_have_begun_unheard_has_an_unknown_end() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_session_stood_still_is_asked_again() {
     let data = tempfile::tempdir().unwrap();
-    let context = open_with(data.path(), &["writer0", "writer1", "writer2"]);
-    let reply = json!({
-        "run": "r", "session": "s", "status": "completed", "output": "written", "sources": [],
-        "usage": {"input_tokens": 3, "output_tokens": 4}, "trace_id": "0".repeat(32),
-    });
+    let context = open_with(data.path(), &["writer0", "writer1", "writer2", "writer3"]);
+    let reply = |run: &str| {
+        let reply = json!({
+            "run": run, "session": "s", "status": "completed", "output": "written", "sources": [],
+            "usage": {"input_tokens": 3, "output_tokens": 4}, "trace_id": "0".repeat(32),
+        });
+        reply.to_string()
+    };
     // What it answers the second time, and how the call ends.
     let cases = [
-        (reply.to_string(), "ok"),
+        (reply("c"), "ok"),
+        (reply("another"), "unknown"),
         (error_of(ErrorCode::Unavailable), "unknown"),
         (error_of(ErrorCode::RunConflict), "unknown"),
     ];

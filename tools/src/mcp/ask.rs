@@ -22,6 +22,10 @@ pub(super) async fn elicit(
     calls: &Calls,
     request: ElicitRequestParams,
 ) -> ElicitResult {
+    let Some(_place) = calls.place() else {
+        info!(%server, "a question of an MCP server is cancelled, too many wait");
+        return ElicitResult::new(ElicitationAction::Cancel);
+    };
     let Some((text, form)) = question(server, request) else {
         return ElicitResult::new(ElicitationAction::Decline);
     };

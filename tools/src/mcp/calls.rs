@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 use wire::RunId;
@@ -29,6 +29,10 @@ const GIVEN_UP_TIME: Duration = Duration::from_secs(300);
 /// whichever of them are left out.
 const GIVEN_UP_MAX: usize = 256;
 
+/// Questions of a server that wait at once: more than the calls of one run have, of which a person
+/// is asked one after the other. Whatever a server sends, so few are kept.
+pub(super) const QUESTIONS_MAX: usize = 32;
+
 /// Letters of what a server says of its progress.
 const PROGRESS_CHARS_MAX: usize = 200;
 
@@ -38,6 +42,15 @@ pub(super) struct Calls {
     inner: Mutex<Inner>,
     /// A call ended.
     ended: Notify,
+    /// The places of questions that wait.
+    questions: Semaphore,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let questions = Semaphore::new(QUESTIONS_MAX);
+        Self { inner: Mutex::default(), ended: Notify::new(), questions }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +133,11 @@ impl Calls {
         let is_it = |call: &UnderWay| call.request.as_ref() == Some(request);
         self.lock().calls.retain(|_, call| call.caller().is_some() || !is_it(call));
         self.ended.notify_waiters();
+    }
+
+    /// Takes a place for a question, if not too many wait already.
+    pub(super) fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.questions.try_acquire().ok()
     }
 
     /// Finds whom a question that comes now is for. A run has one person, so which of its calls
@@ -332,6 +350,27 @@ mod tests {
     }
 
     #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn questions_that_wait_are_bounded() {
+        let (server, calls) = (Name::new("shop").unwrap(), Arc::new(Calls::default()));
+        let (interim, mut heard) = call();
+        let _waiting = calls.begin(&run("a"), &interim);
+        let waits = (0..QUESTIONS_MAX).map(|_| elicit(&server, &calls, plain()));
+        let mut waits = Box::pin(futures_util::future::join_all(waits));
+        assert!(timeout(Duration::from_secs(1), &mut waits).await.is_err());
+        let said = elicit(&server, &calls, plain()).await;
+        assert_eq!(said.action, ElicitationAction::Cancel, "one too many");
+        let answers = async {
+            for _ in 0..QUESTIONS_MAX {
+                answer(&mut heard).await;
+            }
+        };
+        let (said, ()) = tokio::join!(waits, answers);
+        assert!(said.iter().all(|said| said.action == ElicitationAction::Accept));
+        let (said, _) = tokio::join!(elicit(&server, &calls, plain()), answer(&mut heard));
+        assert_eq!(said.action, ElicitationAction::Accept, "there is room again");
+    }
+
     async fn progress_goes_to_the_call_that_makes_it() {
         let calls = Arc::new(Calls::default());
         let ((one, first), (other, second)) = (call(), call());

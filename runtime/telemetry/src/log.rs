@@ -6,10 +6,15 @@ use std::io;
 
 use context::About;
 use tools::secret::clean;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{FilterExt, ParseError, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry, fmt};
+
+/// The library that speaks with MCP servers. At `info` it logs all that they notify us of, which
+/// may hold what calls are about and is as long as they like.
+const TALKATIVE: &str = "rmcp";
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +31,8 @@ pub enum LogFormat {
 pub struct LogOptions<'a> {
     /// The form of a line.
     pub format: LogFormat,
-    /// What is let through, such as `info,node=debug`.
+    /// What is let through, such as `info,node=debug`. Of the library that speaks with MCP servers,
+    /// `rmcp`, that is nothing below `warn` unless it is named here.
     pub filter: &'a str,
     /// Whether lines are coloured; JSON never is.
     pub color: bool,
@@ -67,7 +73,10 @@ where
 {
     let filter = EnvFilter::try_new(options.filter)
         .map_err(|source| LogError::Filter { filter: options.filter.to_owned(), source })?;
-    let filter = filter.and(filter_fn(|metadata| !metadata.is_span()));
+    let is_asked_for = options.filter.contains(TALKATIVE);
+    let filter = filter.and(filter_fn(move |metadata| {
+        !metadata.is_span() && (is_asked_for || !is_talk(metadata))
+    }));
     let LogOptions { format, color, .. } = options;
     let lines = fmt::layer().with_writer(Clean(writer));
     Ok(match format {
@@ -83,6 +92,13 @@ where
             .with_filter(filter)
             .boxed(),
     })
+}
+
+/// Tells whether a line is one of [`TALKATIVE`] that reports no trouble.
+fn is_talk(metadata: &Metadata<'_>) -> bool {
+    let of_module = metadata.target().strip_prefix(TALKATIVE);
+    let is_its_own = of_module.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    is_its_own && *metadata.level() > Level::WARN
 }
 
 /// Makes writers that take secrets out of what they are given. A line comes in one piece.
@@ -162,6 +178,28 @@ mod tests {
         for (filter, lines) in cases {
             let options = LogOptions { format: LogFormat::Text, filter, color: false };
             assert_eq!(three_lines(options).lines().count(), lines, "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_mcp_servers_say_is_logged_for_who_asks_for_it() {
+        let cases = [
+            ("off", 0),
+            ("warn", 1),
+            ("info", 2),
+            ("debug", 2),
+            ("info,node=debug", 2),
+            ("info,rmcp=info", 3),
+            ("rmcp::service=info", 2),
+        ];
+        for (filter, lines) in cases {
+            let options = LogOptions { format: LogFormat::Text, filter, color: false };
+            let log = written(options, || {
+                tracing::info!(target: "rmcp::service", "received notification");
+                tracing::warn!(target: "rmcp::service", "response error");
+                tracing::info!(target: "rmcpx", "another library");
+            });
+            assert_eq!(log.lines().count(), lines, "{filter}: {log}");
         }
     }
 

@@ -56,8 +56,11 @@ pub struct OpenCall {
     pub digest: Digest,
     /// How often it was made; what is said of its outcome is said of this attempt.
     pub attempt: u32,
-    /// What the person is asked, or what is known of the outcome.
+    /// What the person is asked, or what is known of the outcome; it begins with the notice.
     pub question: String,
+    /// What the person has to know before anything that others wrote, such as the arguments.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notice: String,
     /// The JSON Schema of what is to be filled in, if the tool asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<Value>,

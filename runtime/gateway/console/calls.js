@@ -157,12 +157,13 @@ export function call_card(call, done, brief = false) {
     brief ? null : h("p", { class: "muted" }, `${call.team} · `, foreign(call.agent), " in ", h("a", { to: run_page, data: { focus: `run-${call.call}` } }, "run ", foreign(call.run))),
     h("p", { class: "muted" }, "open for ", h("time", { data: { since: String(call.since) }, title: when(call.since) }, age(call.since)),
       call.until ? [", decided without you at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
+  const notice = call.notice ? h("p", { class: "notice" }, call.notice) : null;
   const asked = call.kind === "approval" ? null : prose(call.question);
   const shown = h("div", { class: "exact" }, h("p", { class: "label" }, call.kind === "approval" ? "Approving sends exactly this" : "Arguments"),
     // Who approves has to see all of it.
     code_block(indent(call.written ?? JSON.stringify(call.arguments)), call.kind === "approval" ? Infinity : undefined),
     h("p", { class: "muted digest" }, "digest ", h("code", {}, call.digest)));
   const say_what = { approval, question, unknown }[call.kind];
-  put(card, title, brief ? null : h("p", {}, meaning), asked, shown, h("p", { class: "fault", role: "alert" }), say_what ? say_what(card, call, done) : null);
+  put(card, title, brief ? null : h("p", {}, meaning), notice, asked, shown, h("p", { class: "fault", role: "alert" }), say_what ? say_what(card, call, done) : null);
   return card;
 }

@@ -82,8 +82,8 @@ fn question(server: &Name, request: ElicitRequestParams) -> Option<(String, Valu
         return declined("its form is no schema");
     }
     let text = format!(
-        "MCP server {server} asks: {}\n(What you answer goes to that server. It must not ask for \
-         passwords or other secrets, so do not give it any.)",
+        "MCP server {server} asks. What you answer goes to that server. It must not ask for \
+         passwords or other secrets, so do not give it any.\nIt says: {}",
         message.trim()
     );
     Some((text, form))

@@ -14,10 +14,15 @@ use super::{Run, late};
 use crate::effect::{Earlier, Effect, Effects, Rejected};
 use crate::spans::{event, note};
 
+/// What is said of a call that needs leave because its run is tainted.
+const TAINTED: &str =
+    "The run has read what others than the team and its users wrote, and may act on it.";
+
 /// What a pending call waits for.
 struct Waits {
     kind: OpenKind,
     question: String,
+    notice: &'static str,
     since: Timestamp,
     until: Option<Timestamp>,
     form: Option<Value>,
@@ -348,15 +353,16 @@ impl Run {
     }
 
     fn open_call(&self, pending: &Pending, effects: &Effects) -> Option<OpenCall> {
-        let Waits { kind, question, since, until, form } = self.waits_for(pending)?;
-        let known = self.describe(pending, effects);
-        Some(OpenCall { kind, question, since, until, form, waits: true, ..known })
+        let Waits { kind, question, notice, since, until, form } = self.waits_for(pending)?;
+        let (notice, known) = (notice.to_owned(), self.describe(pending, effects));
+        Some(OpenCall { kind, question, notice, since, until, form, waits: true, ..known })
     }
 
     fn waits_for(&self, pending: &Pending) -> Option<Waits> {
         let waits = |kind, question: &str, since: &Timestamp| Waits {
             kind,
             question: question.to_owned(),
+            notice: "",
             since: *since,
             until: None,
             form: None,
@@ -372,15 +378,15 @@ impl Run {
             Stage::Unknown { note, since } => Some(waits(OpenKind::Unknown, note, since)),
             Stage::Approval { until, since, for_taint } => {
                 let source = self.sources.get(pending.source)?;
-                let mut question = format!("allow {} {}?", source.tool, source.arguments);
-                if *for_taint {
-                    question.push_str(
-                        " (The run has read what others than the team and its users wrote, and \
-                         may act on it.)",
-                    );
-                }
+                let what = format!("{} {}?", source.tool, source.arguments);
+                // The arguments may be so long that nobody reads what stands behind them.
+                let (notice, question) = if *for_taint {
+                    (TAINTED, format!("{TAINTED} Allow {what}"))
+                } else {
+                    ("", format!("allow {what}"))
+                };
                 let until = Some(*until);
-                Some(Waits { until, ..waits(OpenKind::Approval, &question, since) })
+                Some(Waits { notice, until, ..waits(OpenKind::Approval, &question, since) })
             }
         }
     }
@@ -398,6 +404,7 @@ impl Run {
             digest: pending.digest,
             attempt: pending.attempt,
             question: String::new(),
+            notice: String::new(),
             form: None,
             waits: false,
             since: effects.now(),

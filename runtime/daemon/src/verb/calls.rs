@@ -263,6 +263,9 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
     };
     let mut lines = vec![format!("{} {need}", paint.bold(open.call.as_str()))];
     let mut line = |name: &str, text: String| lines.push(format!("  {name:<10} {text}"));
+    if !open.notice.is_empty() {
+        line("notice", text::one_line(&open.notice));
+    }
     line("tool", open.tool.to_string());
     line("arguments", exact(&open.arguments));
     line("digest", open.digest.to_string());
@@ -276,10 +279,8 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
     }
     line("attempts", open.attempt.to_string());
     line("run", if open.waits { "waits for it" } else { "does not wait for it" }.to_owned());
-    line(
-        if open.kind == OpenKind::Unknown { "known" } else { "asks" },
-        text::one_line(&open.question),
-    );
+    let question = open.question.strip_prefix(&open.notice).unwrap_or(&open.question);
+    line(if open.kind == OpenKind::Unknown { "known" } else { "asks" }, text::one_line(question));
     let answer = format!("callboard answer {}", open.run);
     match &open.form {
         Some(form) => {
@@ -332,6 +333,14 @@ mod tests {
                 assert!(shown.contains(part), "{part} in {shown}");
             }
         }
+        let long = json!({"to": "x".repeat(100_000)}).into();
+        let question = "Beware. Allow pay?".to_owned();
+        let notice = "Beware.".to_owned();
+        let shown = OpenCall { arguments: long, question, notice, ..open("approval") };
+        let shown = render_call(&team, &shown, Paint::new(false));
+        let noticed = shown.find("\n  notice     Beware.\n");
+        assert!(noticed.is_some() && noticed < shown.find("\n  arguments"), "notice comes first");
+        assert!(shown.contains("\n  asks       Allow pay?\n"));
         let rows = [Of { team, found: open("approval") }];
         let listed = render_calls(&rows, Paint::new(false), 120);
         assert!(listed.contains(r#"pay {"to":"a\u202eb\u001b[2J"}"#), "{listed}");

@@ -51,7 +51,12 @@ fn a_form_is_filled_in_on_the_terminal_of_a_run() {
         child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
         let ended = Ended::from(child.wait_with_output().unwrap());
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected), "{}", ended.err);
-        let asked = ["MCP server own asks: What is it to be?", "size: How large?", "from 1, to 9"];
+        let asked = [
+            "MCP server own asks.",
+            "It says: What is it to be?",
+            "size: How large?",
+            "from 1, to 9",
+        ];
         for part in asked {
             assert!(ended.err.contains(part), "{part} in {}", ended.err);
         }

@@ -1,7 +1,7 @@
 //! Effects as lines that can be read in a table.
 
 use wire::entry::Input;
-use wire::{CallKey, Event, EventKind};
+use wire::{CallKey, Event, EventKind, OpenCall};
 
 use super::team;
 use crate::effect::{CallEffect, Earlier, Effect};
@@ -40,7 +40,10 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         Effect::Opened(_) | Effect::Closed { .. } if shown == Shown::Acts => return None,
         Effect::Opened(open) => {
             let waits = if open.waits { "waits" } else { "told" };
-            format!("open {} {} {waits}, attempt {}", open.kind.as_str(), open.call, open.attempt)
+            let (kind, OpenCall { call, attempt, .. }) = (open.kind.as_str(), &**open);
+            assert!(open.question.starts_with(&open.notice), "{open:?}");
+            let notice = if open.notice.is_empty() { "" } else { ", with a notice" };
+            format!("open {kind} {call} {waits}, attempt {attempt}{notice}")
         }
         Effect::Closed { call, .. } => format!("close {call}"),
         Effect::Abort { run, calls } => {

@@ -28,7 +28,7 @@ const NEXT: &str = "ask small as actor for r, turn 1, step 2, 200 tokens, by 900
 
 const PAID: &str = r#"call pay 3/0 once {"n":0}, depth 1, by 5004"#;
 
-const ASKED: &str = "open approval 3/0 waits, attempt 0
+const ASKED: &str = "open approval 3/0 waits, attempt 0, with a notice
     expire 3/0 at 10004";
 
 #[test]
@@ -76,7 +76,7 @@ fn a_tainted_run_reads_on_asks_for_the_rest_and_says_what_it_is() {
                 4,
                 calls("r", 1, &["put", "look", "writer"]),
                 &format!(
-                    "open approval 4/0 waits, attempt 0\nexpire 4/0 at 10004\n{}\n{}",
+                    "open approval 4/0 waits, attempt 0, with a notice\nexpire 4/0 at 10004\n{}\n{}",
                     looked.replace("3/", "4/"),
                     wrote.replace("3/", "4/")
                 ),
@@ -143,7 +143,7 @@ fn a_run_that_a_tainted_one_asked_for_is_tainted() {
             (
                 4,
                 calls("r", 0, &["pay"]),
-                "open approval 1/0 waits, attempt 0
+                "open approval 1/0 waits, attempt 0, with a notice
                  expire 1/0 at 10004",
             ),
         ],

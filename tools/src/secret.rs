@@ -23,7 +23,11 @@ impl SecretRef {
     /// Reads the secret, and makes it known, so that [`clean`] takes it out of texts.
     pub fn resolve(&self) -> Result<SecretString, WireError> {
         let secret = self.read()?;
-        learn(&secret);
+        let file = match self {
+            Self::Env(_) => None,
+            Self::File(path) => Some(path.as_path()),
+        };
+        known::learn_from(&secret, file);
         Ok(secret)
     }
 

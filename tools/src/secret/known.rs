@@ -5,6 +5,7 @@
 //! encodings, and either half of each, since texts are cut.
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,9 +23,10 @@ const SECRET_BYTES_MIN: usize = 6;
 /// Halves and their encodings that are shorter than this are not looked for.
 const PART_BYTES_MIN: usize = 10;
 
-/// Secrets that are known at once. A process reads a few dozen, and more where they are renewed;
-/// the oldest is forgotten then.
-const KNOWN_MAX: usize = 1024;
+/// Secrets of one file that are known: a file may be renewed for as long as the process lives, and
+/// what stood in it so many times before opens nothing any more. Other secrets stay what they are,
+/// and are never forgotten.
+const OF_FILE_MAX: usize = 16;
 
 /// What a form of a web page leaves as it is.
 const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -35,8 +37,41 @@ static KNOWN: RwLock<Known> = RwLock::new(Known { secrets: Vec::new(), finder: N
 static IS_ANY_KNOWN: AtomicBool = AtomicBool::new(false);
 
 struct Known {
-    secrets: Vec<SecretString>,
+    /// Those of one file stand in the order in which they were read last.
+    secrets: Vec<Learned>,
     finder: Option<Arc<Finder>>,
+}
+
+/// A secret, and the file in which it was read, if it was.
+struct Learned {
+    secret: SecretString,
+    file: Option<PathBuf>,
+}
+
+impl Known {
+    /// Tells whether to learn a secret again would change nothing.
+    fn holds(&self, text: &str, file: Option<&Path>) -> bool {
+        let is_it = |one: &Learned| one.secret.expose_secret() == text;
+        let last = file.and_then(|_| self.secrets.iter().rfind(|one| one.file.as_deref() == file));
+        last.is_some_and(is_it) || self.secrets.iter().any(|one| one.file.is_none() && is_it(one))
+    }
+
+    fn add(&mut self, secret: &SecretString, file: Option<&Path>) {
+        let text = secret.expose_secret();
+        self.secrets.retain(|one| {
+            one.secret.expose_secret() != text || (file.is_some() && one.file.as_deref() != file)
+        });
+        let of_file = |one: &Learned| file.is_some() && one.file.as_deref() == file;
+        if self.secrets.iter().filter(|one| of_file(one)).count() >= OF_FILE_MAX
+            && let Some(oldest) = self.secrets.iter().position(of_file)
+        {
+            self.secrets.remove(oldest);
+        }
+        let file = file.map(Path::to_owned);
+        self.secrets.push(Learned { secret: secret.clone(), file });
+        let patterns = self.secrets.iter().flat_map(|one| forms(one.secret.expose_secret()));
+        self.finder = Finder::new(patterns).ok().map(Arc::new);
+    }
 }
 
 /// Makes known what a URL says of who we are: the password, or what stands alone as a token, both as
@@ -52,21 +87,22 @@ pub fn learn_login(url: &str) {
 /// Makes a secret known that was not read by a [`SecretRef`](super::SecretRef), so that [`clean`]
 /// takes it out of texts.
 pub fn learn(secret: &SecretString) {
+    learn_from(secret, None);
+}
+
+/// Makes a secret known, and the file in which it was read, if it was.
+pub(super) fn learn_from(secret: &SecretString, file: Option<&Path>) {
     let text = secret.expose_secret();
-    let holds = |known: &Known| known.secrets.iter().any(|one| one.expose_secret() == text);
-    if text.len() < SECRET_BYTES_MIN || holds(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))
+    if text.len() < SECRET_BYTES_MIN
+        || KNOWN.read().unwrap_or_else(PoisonError::into_inner).holds(text, file)
     {
         return;
     }
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    if holds(&known) {
+    if known.holds(text, file) {
         return;
     }
-    let over = (known.secrets.len() + 1).saturating_sub(KNOWN_MAX);
-    known.secrets.drain(..over);
-    known.secrets.push(secret.clone());
-    let patterns = known.secrets.iter().flat_map(|secret| forms(secret.expose_secret()));
-    known.finder = Finder::new(patterns).ok().map(Arc::new);
+    known.add(secret, file);
     // Nobody has the secret from us before this is set.
     IS_ANY_KNOWN.store(true, Ordering::Release);
 }
@@ -312,6 +348,42 @@ mod tests {
         assert_eq!(after.clean(format!("<{secret}>")), "<[secret]>");
         assert_eq!(after.clean_value(json!({secret: [secret]})), json!({"[secret]": ["[secret]"]}));
         assert_eq!((clean(secret.to_owned()).as_str(), clean_str("")), (MARK, Cow::Borrowed("")));
+    }
+
+    #[test]
+    fn what_files_held_before_is_forgotten_and_nothing_else() {
+        let mut known = Known { secrets: Vec::new(), finder: None };
+        let mut learn = |text: &str, file: Option<&str>| {
+            let (secret, file) = (SecretString::from(text), file.map(Path::new));
+            if !known.holds(text, file) {
+                known.add(&secret, file);
+            }
+        };
+        learn("of-the-environment", None);
+        learn("in-two-files", Some("a"));
+        learn("in-two-files", Some("b"));
+        learn("of-a-file-and-a-login", Some("a"));
+        learn("of-a-file-and-a-login", None);
+        learn("once-in-a-file", Some("a"));
+        for number in 0..2 * OF_FILE_MAX {
+            learn(&format!("renewed-{number}"), Some("a"));
+            learn("comes-again-and-again", Some("a"));
+        }
+        let finder = known.finder.as_ref().unwrap();
+        let newest = format!("renewed-{}", 2 * OF_FILE_MAX - 1);
+        for (text, is_known) in [
+            ("of-the-environment", true),
+            ("in-two-files", true),
+            ("of-a-file-and-a-login", true),
+            ("comes-again-and-again", true),
+            (&*newest, true),
+            ("once-in-a-file", false),
+        ] {
+            assert_eq!(finder.without(text) == MARK, is_known, "{text}");
+        }
+        let of_file = known.secrets.iter().filter(|one| one.file == Some("a".into()));
+        assert_eq!(of_file.count(), OF_FILE_MAX);
+        assert_eq!(known.secrets.len(), OF_FILE_MAX + 3);
     }
 
     #[test]

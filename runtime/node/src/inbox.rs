@@ -309,17 +309,23 @@ impl Porter {
     }
 
     /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
-    /// the session that is said to ask is asked itself.
+    /// the session that is said to ask is asked itself, and what it does not confirm is refused: a
+    /// run without its parent would lose what that knows of it, such as its taint.
     async fn is_asked_by_a_run(
         &self,
         message: &Message,
         request: &RunRequest,
     ) -> Result<bool, WireError> {
-        let (Some(parent), Some(run)) = (&request.parent, &request.run) else { return Ok(false) };
-        if self.context.journal.slots(&parent.session) == 0 {
-            return Ok(false);
-        }
-        let Ok(call) = CallKey::new(run.as_str()) else { return Ok(false) };
+        let Some(parent) = &request.parent else { return Ok(false) };
+        let refused = || {
+            let run = request.run.as_ref().map_or("that has no id", RunId::as_str);
+            let text = format!("run {} does not ask for run {run}", parent.run);
+            Err(WireError::new(ErrorCode::BadRequest, text))
+        };
+        let call = request.run.as_ref().and_then(|run| CallKey::new(run.as_str()).ok());
+        let Some(call) = call.filter(|_| self.context.journal.slots(&parent.session) > 0) else {
+            return refused();
+        };
         let _pass = self.gates.claims.enter(message.payload.len())?;
         let end = Instant::now() + SESSION_TIMEOUT;
         let asked = self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await;
@@ -327,8 +333,7 @@ impl Porter {
             return Ok(true);
         }
         // Its own run may have been cancelled a moment ago; then this one must not begin.
-        let text = format!("run {} does not ask for run {run}", parent.run);
-        Err(WireError::new(ErrorCode::BadRequest, text))
+        refused()
     }
 
     async fn on_verb(&self, message: &Message, run: RunId, verb: RunVerb) -> Result<(), WireError> {

@@ -64,8 +64,10 @@ async fn only_a_run_that_awaits_it_is_the_parent_of_another() {
     assert_eq!(ask(json!({"input": "x", "run": "p"})).await.0, "none");
     // The session is there and knows better.
     assert_eq!(ask(below("c1", "p", 1)).await.0, "E1001");
-    // A session that is not there gives a run nothing, so it is taken as any other.
-    assert_eq!(ask(below("c2", "elsewhere", u32::MAX)).await.0, "none");
+    // One that is not there confirms nothing, and nobody asks for a run without an id.
+    assert_eq!(ask(below("c2", "elsewhere", u32::MAX)).await.0, "E1001");
+    let unnamed = json!({"input": "x", "parent": {"session": "p", "run": "p", "depth": 1}});
+    assert_eq!(ask(unnamed).await.0, "E1001");
     node.drain(Duration::from_secs(5)).await;
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use wire::{ErrorCode, Name, WireError};
 
@@ -57,6 +58,19 @@ pub(crate) struct Work {
     pub(crate) arguments: Map<String, Value>,
     /// The time for all of it.
     pub(crate) remaining: Duration,
+}
+
+impl Work {
+    /// Writes what the statements returned; with a template on a thread that may compute for long.
+    pub(super) async fn written(&self, results: Results) -> Result<Value, Fault> {
+        if !self.query.form.has_template() {
+            return self.query.form.write(&results, &self.arguments).map_err(Fault::Form);
+        }
+        let (query, arguments) = (self.query.clone(), self.arguments.clone());
+        let written = spawn_blocking(move || query.form.write(&results, &arguments)).await;
+        let ended = |error| Err(format!("its thread ended: {error}"));
+        written.unwrap_or_else(ended).map_err(Fault::Form)
+    }
 }
 
 /// What is the same in all calls of a tool.

@@ -15,6 +15,10 @@ use super::database::{Columns, Described, ResultSet, Results};
 /// The name by which errors speak of the template.
 const NAME: &str = "result";
 
+/// The most instructions that the template may take, about a tenth of a second; one that tells of
+/// all rows that there is room for takes some hundred thousand.
+const INSTRUCTIONS_MAX: u64 = 2_000_000;
+
 /// What a template may name.
 const VARIABLES: [&str; 5] = ["rows", "results", "arguments", "changed", "cut"];
 
@@ -33,6 +37,7 @@ impl Form {
         let compile = |text: &str| {
             let mut environment = Environment::new();
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
+            environment.set_fuel(Some(INSTRUCTIONS_MAX));
             let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
             environment.set_syntax(syntax);
             environment.add_template_owned(NAME, text.to_owned())?;
@@ -115,7 +120,8 @@ impl Form {
                 if let Err(error) = done
                     && matches!(
                         error.kind(),
-                        ErrorKind::UnknownFilter
+                        ErrorKind::OutOfFuel
+                            | ErrorKind::UnknownFilter
                             | ErrorKind::UnknownTest
                             | ErrorKind::UnknownFunction
                             | ErrorKind::TemplateNotFound
@@ -126,6 +132,11 @@ impl Form {
             }
         }
         faults.into_iter().collect()
+    }
+
+    /// Tells whether there is a template, which may compute for long.
+    pub(crate) const fn has_template(&self) -> bool {
+        self.template.is_some()
     }
 
     /// Tells whether the text uses the arguments.
@@ -151,6 +162,9 @@ fn plain(results: &Results) -> Value {
 
 /// Says what is wrong with a template, and on which line.
 fn told(error: &minijinja::Error) -> String {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return format!("it takes more than {INSTRUCTIONS_MAX} instructions; a loop is too long");
+    }
     let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
     let line = error.line().map(|line| format!(" on line {line}")).unwrap_or_default();
     format!("{}{detail}{line}", error.kind())

@@ -138,7 +138,7 @@ impl Shared {
             let set = told.into_set(work, &mut results, parsed.columns.has_some())?;
             results.sets.push(set);
         }
-        work.query.form.write(&results, &work.arguments).map_err(Fault::Form)
+        work.written(results).await
     }
 }
 

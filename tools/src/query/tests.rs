@@ -221,10 +221,16 @@ async fn all_statements_of_a_call_stand_or_none() {
     let (code, message) = error(&databases, twice, json!({"x": "a"})).await;
     assert_eq!(code, ErrorCode::ToolFailed);
     assert!(message.contains("database films: UNIQUE constraint failed"), "{message}");
-    let broken = QuerySpec { result: Some("{{ 1 / 0 }}".to_owned()), ..writing(&[put]) };
-    let (code, message) = error(&databases, broken, json!({"x": "b"})).await;
-    assert_eq!(code, ErrorCode::ToolFailed);
-    assert!(message.contains("the result cannot be written"), "{message}");
+    let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+    for (template, fault) in
+        [("{{ 1 / 0 }}", "calculate 1 / 0"), (endless, "takes more than 2000000 instr")]
+    {
+        let broken = QuerySpec { result: Some(template.to_owned()), ..writing(&[put]) };
+        let (code, message) = error(&databases, broken, json!({"x": "b"})).await;
+        assert_eq!(code, ErrorCode::ToolFailed);
+        let parts = ["the result cannot be written", fault];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
     let kept = spec(&["select count(*) as n from note"]);
     assert_eq!(output(&databases, kept.clone(), json!({})).await, json!([{"n": 0}]));
     let returning = "insert into note select title, :x from film returning key";

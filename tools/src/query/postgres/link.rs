@@ -176,7 +176,7 @@ async fn run_all(
         }
         results.sets.push(set?);
     }
-    work.query.form.write(&results, &work.arguments).map_err(Fault::Form)
+    work.written(results).await
 }
 
 /// Prepares a statement. Parameters get the type that the server expects where they stand, and

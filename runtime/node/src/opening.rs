@@ -14,6 +14,7 @@ use tools::cloudevent::replies::{HOLD, Replies};
 use tools::command::{Launcher, Opening, check_openings};
 use tools::mcp::Transport;
 use tools::query::Databases;
+use tools::secret::SecretRef;
 use wire::entry::memory_session;
 use wire::{Name, RunId, SessionId};
 
@@ -157,11 +158,23 @@ fn open_databases(
     Ok(databases)
 }
 
-/// Checks that no command of the teams writes where another one, or a program that is a server,
-/// would meet what it put there, or where the data is. Blocks on the disk.
+/// Checks that no command of the teams writes where another one, a program that is a server or the
+/// daemon would meet what it put there, or where the data is. Blocks on the disk.
 pub(crate) fn check_commands(teams: &[config::Team], data: &Path) -> Result<(), Error> {
     let mut openings = Vec::new();
     for team in teams {
+        // What is read again while the daemon works.
+        let secrets = team.secrets.iter().filter_map(|secret| match secret {
+            SecretRef::File(path) => Some(path),
+            SecretRef::Env(_) => None,
+        });
+        let events = team.events.values().map(|events| &events.path);
+        openings.push(Opening {
+            owner: format!("the daemon for team {}", team.name),
+            paths: secrets.chain(events).cloned().collect(),
+            writable: Vec::new(),
+            is_free: true,
+        });
         for (name, tool) in &team.tools {
             if let ToolKind::Command(spec) = &tool.kind {
                 openings.push(Opening::of(format!("tool {name} of team {}", team.name), spec));
@@ -175,6 +188,7 @@ pub(crate) fn check_commands(teams: &[config::Team], data: &Path) -> Result<(), 
                     owner: format!("MCP server {name} of team {}", team.name),
                     paths: std::iter::once(directory.clone()).chain(program).collect(),
                     writable: Vec::new(),
+                    is_free: true,
                 });
             }
         }

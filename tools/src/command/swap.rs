@@ -13,7 +13,7 @@ use super::{CommandSpec, Sandbox};
 /// The most links that are followed on the way to a path, as many as the system follows.
 const LINKS_MAX: usize = 40;
 
-/// What one command or server of a node has of the machine.
+/// What a command, a server or the daemon itself has of the machine.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// How messages call it, such as `tool convert of team press`.
@@ -22,6 +22,9 @@ pub struct Opening {
     pub paths: Vec<PathBuf>,
     /// The folders among them in which it writes and is kept.
     pub writable: Vec<PathBuf>,
+    /// Whether no sandbox keeps it, so that what lies in its folders may be believed or started
+    /// with all that the daemon may do.
+    pub is_free: bool,
 }
 
 impl Opening {
@@ -29,17 +32,18 @@ impl Opening {
     pub fn of(owner: String, spec: &CommandSpec) -> Self {
         let mut paths: Vec<PathBuf> = spec.program.iter().chain(&spec.workdir).cloned().collect();
         let mut writable = Vec::new();
+        let is_free = spec.sandbox == Sandbox::None;
         // What is not kept by a sandbox could put anything anywhere, and is not to be helped.
         if let Sandbox::Bubblewrap { read, write, .. } = &spec.sandbox {
             paths.extend(read.iter().chain(write).cloned());
             writable.extend(write.iter().chain(&spec.workdir).cloned());
         }
-        Self { owner, paths, writable }
+        Self { owner, paths, writable, is_free }
     }
 }
 
 /// Checks that no command of a node writes where something lies that is opened to another one, or
-/// the data directory. Blocks on the disk.
+/// the data directory, nor in a folder of what no sandbox keeps. Blocks on the disk.
 ///
 /// A command may have a path of its own directly in a folder that it writes, since nothing can be
 /// put in the place of what is opened to it as long as it runs.
@@ -77,15 +81,21 @@ pub fn check_openings(openings: &[Opening], data: &Path) -> Result<(), WireError
         for path in &opening.paths {
             let found = std::fs::canonicalize(path).ok();
             for place in places(path) {
-                for folder in place.ancestors().skip(1) {
+                let is_shared = |folder: &Path| folder == place && !opening.is_free;
+                for folder in place.ancestors().filter(|folder| !is_shared(folder)) {
                     let is_held =
                         place.parent() == Some(folder) && found.as_deref() == Some(&*place);
                     let Some(owner) = writer(folder, is_held.then_some(index)) else { continue };
                     let whose = if owner == opening.owner { "it" } else { &opening.owner };
+                    let why = if opening.is_free {
+                        "what it puts there would count outside of the sandbox; move one out of \
+                         the other"
+                    } else {
+                        "a link in its place would lead out of the sandbox; move one out of the \
+                         other, or name the folder that is written in both places"
+                    };
                     return refused(format!(
-                        "{owner} writes {}, in which {} lies, which {whose} opens or starts: a link \
-                         in its place would lead out of the sandbox; move one out of the other, or \
-                         name the folder that is written in both places",
+                        "{owner} writes {}, in which {} lies, which {whose} opens or starts: {why}",
                         folder.display(),
                         path.display()
                     ));
@@ -160,7 +170,8 @@ mod tests {
     fn opening(home: &Path, owner: &str, paths: &[&str], writable: &[&str]) -> Opening {
         let at = |paths: &[&str]| paths.iter().map(|path| home.join(path)).collect::<Vec<_>>();
         let paths = [at(paths), at(writable)].concat();
-        Opening { owner: format!("tool {owner}"), paths, writable: at(writable) }
+        let owner = format!("tool {owner}");
+        Opening { owner, paths, writable: at(writable), is_free: false }
     }
 
     #[test]
@@ -215,6 +226,28 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_no_sandbox_keeps_shares_no_folder_with_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        lay_out(&home);
+        for (path, writable, is_refused) in [
+            ("box", "box", true),
+            ("box/in", "box", true),
+            ("box/in/tool.sh", "box/in", true),
+            ("inward", "box/in", true),
+            ("box", "box/in", false),
+            ("boxes", "box", false),
+        ] {
+            let free = Opening { is_free: true, ..opening(&home, "a", &[path], &[]) };
+            let openings = [free, opening(&home, "b", &[], &[writable])];
+            let checked = check_openings(&openings, &home.join("data"));
+            let error = checked.err().map(|error| error.message).unwrap_or_default();
+            let found = error.contains("tool b writes") && error.contains("outside of the sandbox");
+            assert_eq!(found, is_refused, "{path}, {writable}: {error}");
         }
     }
 

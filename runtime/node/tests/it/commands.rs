@@ -19,6 +19,8 @@ fn command(fields: &str) -> String {
 #[tokio::test]
 async fn a_node_does_not_start_if_a_command_could_lead_another_out_of_its_sandbox() {
     let bare = "sandbox = 'none'\nworkdir = 'box/in'";
+    let events = "[eventtypes.e]\npath = 'box/in'\nsink = 'http://127.0.0.1:9'\n";
+    let beside = "sandbox = 'none'\nworkdir = 'box'";
     let server = "[mcp.files]\ncommand = ['./box/in/server']\ntools = ['*']\n";
     // What the other team has, where the data is, and what is told beside the tool and its folder.
     for (other, data, parts) in [
@@ -27,6 +29,8 @@ async fn a_node_does_not_start_if_a_command_could_lead_another_out_of_its_sandbo
         (command("workdir = 'box/in'"), "data", ["tool work of team two", "box/in lies"]),
         (command(bare), "data", ["tool work of team two", "box/in lies"]),
         (team(server), "data", ["MCP server files of team two", "box/in/server lies"]),
+        (command(beside), "data", ["tool work of team two", "box lies"]),
+        (team(events), "data", ["the daemon for team two", "box/in lies"]),
         (team(""), "box/data", ["the data directory", "`--data`"]),
     ] {
         let folder = tempfile::tempdir().unwrap();

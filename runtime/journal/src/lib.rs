@@ -39,10 +39,11 @@ mod segment;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod verify;
 
 pub use error::{Error, STORAGE_RETRY_AFTER_MS};
 pub use frame::Stored;
-pub use journal::{Journal, verify};
+pub use journal::Journal;
 pub use lock::{DataLock, Holder};
 pub use options::{Committed, OnCommit, Options};
 pub use ownership::hand_back;
@@ -51,3 +52,4 @@ pub use read::{Entries, Since};
 pub use report::{Damage, Report};
 pub use rewrite::{Rewritten, Usage};
 pub use sweep::Swept;
+pub use verify::verify;

@@ -281,31 +281,6 @@ fn runs_are_found_and_listed_newest_first() {
 }
 
 #[test]
-fn a_run_that_begins_again_is_listed_once_and_has_what_came_of_it_last() {
-    let (_dir, store) = open();
-    let first = [Change::RunBegun(begun("a", 10).into()), ended("a", 11, b"first")];
-    let second = [Change::RunBegun(begun("a", 12).into()), ended("a", 13, b"second")];
-    let end = |time| Some(RunEnd { at: at(time), status: RunStatus::Completed });
-    for (changes, began, ended, reply) in [
-        (&first[..], 10, end(11), Some("first")),
-        (&second[..1], 12, None, None),
-        (&second[..1], 12, None, None),
-        (&second[..], 12, end(13), Some("second")),
-        (&first[..], 10, end(11), Some("first")),
-        (&second[..], 12, end(13), Some("second")),
-    ] {
-        store.apply(changes, None).unwrap();
-        let row = RunRow { begun: begun("a", began), ended };
-        let is_open = row.ended.is_none();
-        assert_eq!(store.runs(10).unwrap(), [row]);
-        assert_eq!(store.unfinished().unwrap().len(), usize::from(is_open));
-        let found = store.reply(&run_id("a")).unwrap();
-        assert_eq!(found.as_deref(), reply.map(str::as_bytes));
-        store.verify().unwrap();
-    }
-}
-
-#[test]
 fn replies_of_every_size_come_back_byte_for_byte() {
     let (_dir, store) = open();
     // The same run gets replies of shrinking and growing size, so that old parts would show.
@@ -528,6 +503,13 @@ fn what_ended_long_ago_is_dropped_whole() {
     assert_eq!(store.position(), 9);
 }
 
+/// Drops what may be dropped, and returns the runs that stay.
+fn left(store: &Store) -> Vec<String> {
+    while store.drop_runs_until(at(10)).unwrap() > 0 {}
+    store.verify().unwrap();
+    store.runs(usize::MAX).unwrap().iter().map(|row| row.begun.run.to_string()).collect()
+}
+
 #[test]
 fn a_run_stays_while_one_that_asked_for_it_is_in_work() {
     let (_dir, store) = open();
@@ -544,18 +526,12 @@ fn a_run_stays_while_one_that_asked_for_it_is_in_work() {
     store
         .apply(&[Change::RunBegun(begun("other", 4).into()), ended("other", 5, b"x")], None)
         .unwrap();
-    let left = || {
-        while store.drop_runs_until(at(10)).unwrap() > 0 {}
-        store.verify().unwrap();
-        let rows = store.runs(usize::MAX).unwrap();
-        rows.iter().map(|row| row.begun.run.to_string()).collect::<Vec<_>>()
-    };
-    assert_eq!(left(), ["child", "parent"]);
+    assert_eq!(left(&store), ["child", "parent"]);
     // Also when it is told of again after others were dropped.
     store.apply(&told, None).unwrap();
-    assert_eq!(left(), ["child", "parent"]);
+    assert_eq!(left(&store), ["child", "parent"]);
     store.apply(&[ended("parent", 9, b"reply")], None).unwrap();
-    assert_eq!(left(), [""; 0]);
+    assert_eq!(left(&store), [""; 0]);
 }
 
 #[test]
@@ -573,22 +549,16 @@ fn runs_stay_while_their_session_has_an_open_call() {
         ended("other", 5, b"reply"),
     ];
     let closed = |call: &str| Change::CallClosed(CallKey::new(call).unwrap());
-    let left = || {
-        while store.drop_runs_until(at(10)).unwrap() > 0 {}
-        store.verify().unwrap();
-        let rows = store.runs(usize::MAX).unwrap();
-        rows.iter().map(|row| row.begun.run.to_string()).collect::<Vec<_>>()
-    };
     store.apply(&told, None).unwrap();
-    assert_eq!(left(), ["asks", "before"]);
+    assert_eq!(left(&store), ["asks", "before"]);
     // Also when they are told of again after others were dropped.
     store.apply(&told, None).unwrap();
-    assert_eq!(left(), ["asks", "before"]);
+    assert_eq!(left(&store), ["asks", "before"]);
     assert_eq!(store.reply(&run_id("asks")).unwrap().as_deref(), Some(b"reply".as_slice()));
     store.apply(&[closed("c")], None).unwrap();
-    assert_eq!(left(), ["asks", "before"]);
+    assert_eq!(left(&store), ["asks", "before"]);
     store.apply(&[closed("d"), closed("d")], None).unwrap();
-    assert_eq!(left(), [""; 0]);
+    assert_eq!(left(&store), [""; 0]);
     assert_eq!(store.reply(&run_id("asks")).unwrap(), None);
 }
 

@@ -239,3 +239,29 @@ fn a_full_disk_is_told_as_one_and_what_was_asked_can_be_made_again() {
     assert_eq!((store.position(), files(&dir)), (3, vec![named]));
     store.verify().unwrap();
 }
+
+#[test]
+fn a_run_that_begins_again_has_what_came_of_it_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let large = |byte: u8| vec![byte; LARGE];
+    let first = [begun("a", 10), ended("a", 11, &large(1))];
+    let second = [begun("a", 12), ended("a", 13, &large(2))];
+    for (changes, began, is_over, reply) in [
+        (&first[..], 10, true, Some(large(1))),
+        (&second[..1], 12, false, None),
+        (&second[..1], 12, false, None),
+        (&second[..], 12, true, Some(large(2))),
+        (&first[..], 10, true, Some(large(1))),
+        (&second[..], 12, true, Some(large(2))),
+    ] {
+        store.apply(changes, None).unwrap();
+        let runs = store.runs(10).unwrap();
+        let told: Vec<_> =
+            runs.iter().map(|row| (row.begun.at.as_micros(), row.ended.is_some())).collect();
+        assert_eq!(told, [(began, is_over)]);
+        assert_eq!(store.unfinished().unwrap().len(), usize::from(!is_over));
+        assert!(store.reply(&run_id("a")).unwrap() == reply, "{began} {is_over}");
+        store.verify().unwrap();
+    }
+}

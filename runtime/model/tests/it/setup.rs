@@ -156,9 +156,7 @@ pub(crate) async fn turn_in(
         });
     };
     let result = match client.admit() {
-        Ok(admission) => {
-            client.turn(admission, conversation, remaining, &mut on_progress).await
-        }
+        Ok(admission) => client.turn(admission, conversation, remaining, &mut on_progress).await,
         Err(error) => Err(error),
     };
     (result, shown)

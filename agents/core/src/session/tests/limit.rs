@@ -306,18 +306,6 @@ fn a_model_that_stands_in_by_a_newer_team_file_is_paid_at_the_highest_price_know
 }
 
 #[test]
-fn where_nothing_may_cost_anything_what_costs_nothing_is_asked() {
-    for (edition, told) in [
-        (EDITION, r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, $0.00, by 5001"#),
-        (1, "ask small as actor for r, turn 1, step 2, 200 tokens, by 9001"),
-    ] {
-        let mut plan = Plan { edition, ..paying(0) };
-        plan.prices.values_mut().for_each(|price| *price = ModelPrice::default());
-        check(&plan, &[(0, submit("r"), START), (1, calls("r", 0, &["writer"]), told)]);
-    }
-}
-
-#[test]
 fn calls_that_are_refused_take_no_share() {
     // Of four calls that are asked for at once two are made.
     for (edition, tokens) in [(EDITION, 330), (1, 198)] {

@@ -4,6 +4,7 @@ use wire::chat::{Lost, TurnDetail};
 use wire::entry::{ModelOutcome, ModelReplied};
 use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
+use wire::plan::EDITION;
 use wire::run::Parent;
 use wire::{CallOutcome, ErrorCode, Input, Plan, Usage, WireError};
 
@@ -211,5 +212,20 @@ fn what_attempts_lost_is_paid_with_the_turn_and_with_its_failure() {
         let reply = machine.reply(&run("r")).unwrap();
         assert_eq!(reply.usage.cost_nano_usd, micro_usd * 1000, "{told}");
         assert!(reply.error.as_ref().is_none_or(|error| error.lost.is_empty()));
+    }
+}
+
+#[test]
+fn where_nothing_may_cost_anything_what_costs_nothing_is_asked() {
+    for (edition, told) in [
+        (EDITION, r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, $0.00, by 5001"#),
+        (1, "ask small as actor for r, turn 1, step 2, 200 tokens, by 9001"),
+    ] {
+        let mut plan = with(paying(None), |limits| limits.cost_max_nano_usd = Some(0));
+        plan.edition = edition;
+        plan.prices.values_mut().for_each(|price| *price = ModelPrice::default());
+        let start = "timer r at 60000
+             ask small as actor for r, turn 0, step 1, 200 tokens, by 9000";
+        check(&plan, &[(0, submit("r"), start), (1, calls("r", 0, &["writer"]), told)]);
     }
 }

@@ -100,6 +100,7 @@ fn every_way_out_of_the_process_conforms() {
         served_by: None,
         cache_read_tokens: None,
         cache_creation_tokens: None,
+        lost: Vec::new(),
     };
     let mut seen = Vec::new();
     for offer in &plan.tools {

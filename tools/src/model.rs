@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use wire::chat::{Lost, ResponseSchema};
+use wire::chat::ResponseSchema;
 use wire::{
     CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
     WireError,
@@ -130,18 +130,18 @@ impl ModelTool {
                     report.served_by.clone_from(&reply.served_by);
                     report.cache_read_tokens = reply.detail.cache_read_tokens;
                     report.cache_creation_tokens = reply.detail.cache_creation_tokens;
+                    report.lost.clone_from(&reply.detail.lost);
                 });
                 let outcome = self.outcome(form, &reply, max_tokens);
-                let usage = with_lost(reply.usage, &reply.detail.lost);
-                ToolReply::Settled { outcome, usage, tainted: false, hop: None }
+                ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
             }
             Ok(Err(mut error)) => {
-                let usage = with_lost(Usage::default(), &std::mem::take(&mut error.lost));
+                let attempts = std::mem::take(&mut error.lost);
                 if error.code == ErrorCode::DeadlineExceeded {
                     return lost(error);
                 }
-                let outcome = CallOutcome::Error { error };
-                ToolReply::Settled { outcome, usage, tainted: false, hop: None }
+                context.hop.note(|report| report.lost = attempts);
+                ToolReply::settled(CallOutcome::Error { error })
             }
             Err(_) => {
                 let (model, limit) = (&self.spec.model, remaining.as_millis());
@@ -203,10 +203,4 @@ impl Tool for ModelTool {
     ) -> BoxFuture<'a, ToolReply> {
         Box::pin(self.ask(context, arguments))
     }
-}
-
-/// Adds to what a reply used what attempts before it may have used.
-fn with_lost(mut usage: Usage, lost: &[Lost]) -> Usage {
-    lost.iter().for_each(|lost| usage.add(lost.usage));
-    usage
 }

@@ -142,7 +142,7 @@ pub enum Act {
     },
     /// It could not be used.
     Feedback {
-        /// The reply as it came.
+        /// The reply as [it is shown again](shown_again).
         raw: String,
         /// What the model is told.
         feedback: Feedback,

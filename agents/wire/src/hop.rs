@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::Lost;
 use crate::id::Name;
 use crate::money::Cached;
 
@@ -114,6 +115,9 @@ pub struct HopReport {
     /// Tokens that it wrote to the cache, among those read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u64>,
+    /// What attempts at the model of the tool may have used that gave no reply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
 }
 
 impl HopReport {

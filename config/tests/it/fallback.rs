@@ -46,7 +46,7 @@ fn a_price_is_the_highest_of_those_that_stand_in() {
     let price =
         |input, output, cache_read, cache_write| Price { input, output, cache_read, cache_write };
     let milli = 1_000_000;
-    let plain = "price = { input = 0.003, output = 0.015 }";
+    let uncached = "price = { input = 0.003, output = 0.015 }";
     let cached =
         "price = { input = 0.002, output = 0.02, cache_read = 0.0002, cache_write = 0.0025 }";
     let own = price(3 * milli, 15 * milli, None, None);
@@ -59,7 +59,7 @@ fn a_price_is_the_highest_of_those_that_stand_in() {
         (cached, price(3 * milli, 20 * milli, Some(3 * milli), Some(3 * milli)), None),
         ("", own, Some(Name::new("b").unwrap())),
     ] {
-        let first = format!("{plain}\nfallback = ['b']");
+        let first = format!("{uncached}\nfallback = ['b']");
         let text = text([&first, other, cached, ""], "thinker = 'a'\nactor = 'c'");
         let team = config::parse(Path::new("teams/t.toml"), &text, &files)
             .unwrap_or_else(|report| panic!("{}", report.render(false)));

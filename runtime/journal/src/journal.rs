@@ -26,7 +26,6 @@ use crate::recovery::{self, Scan, Tail};
 use crate::report::{Damage, Report};
 use crate::rewrite::{self, DiskBench, Rewritten, Usage};
 use crate::room::{self, Room};
-use crate::segment::{self, Listed};
 use crate::sweep::{self, Swept};
 #[cfg(any(test, feature = "testing"))]
 use crate::testing;

@@ -52,4 +52,4 @@ pub use read::{Entries, Since};
 pub use report::{Damage, Report};
 pub use rewrite::{Rewritten, Usage};
 pub use sweep::Swept;
-pub use verify::verify;
+pub use verify::{Refers, verify};

@@ -11,6 +11,9 @@ use crate::recovery::{self, Scan};
 use crate::report::{Damage, Report};
 use crate::segment::{self, Listed};
 
+/// Adds the blobs that an entry needs besides those that hold it.
+pub type Refers<'r> = dyn FnMut(&[u8], &mut HashSet<Digest>) + 'r;
+
 /// How often a journal is scanned again in which segments were rewritten meanwhile.
 const VERIFY_TRIES: u32 = 5;
 
@@ -18,30 +21,33 @@ const VERIFY_TRIES: u32 = 5;
 /// which other blobs an entry needs, as for [`Journal::sweep_blobs`].
 ///
 /// Blocks. A journal that is being written may seem to have a torn tail.
-pub fn verify(
-    dir: &Path,
-    refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
-) -> Result<Report, Error> {
+pub fn verify(dir: &Path, refers: &mut Refers<'_>) -> Result<Report, Error> {
     let files = Files::new(dir);
     let rewritten = || -> Result<Vec<Listed>, Error> {
         let listed = segment::list(&files.journal)?.segments;
         Ok(listed.into_iter().filter(|segment| segment.kept_end.is_some()).collect())
     };
     let mut tries = 0;
+    let mut missing_before = HashSet::new();
     loop {
         let before = rewritten()?;
-        let result = verify_once(&files, refers);
+        let mut missing = HashSet::new();
+        let result = verify_once(&files, refers, &mut missing);
         tries += 1;
         let is_sound = result.as_ref().is_ok_and(|report| report.damage.is_empty());
-        if is_sound || tries == VERIFY_TRIES || rewritten()? == before {
+        // Those who needed a blob may have been forgotten, and it swept, since they were read.
+        let is_same = rewritten()? == before && missing == missing_before;
+        if is_sound || tries == VERIFY_TRIES || is_same {
             return result;
         }
+        missing_before = missing;
     }
 }
 
 fn verify_once(
     files: &Files,
-    refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
+    refers: &mut Refers<'_>,
+    missing: &mut HashSet<Digest>,
 ) -> Result<Report, Error> {
     let Scan { index, mut report, .. } = recovery::scan(&files.journal)?;
     let mut needed: HashMap<Digest, Vec<SessionId>> = HashMap::new();
@@ -72,6 +78,7 @@ fn verify_once(
         match files.blobs.get(&digest) {
             Ok(_) => {}
             Err(error @ (Error::BlobMissing(_) | Error::BlobDamaged(_))) => {
+                missing.insert(digest);
                 let name = digest.to_string();
                 let segment = format!("blobs/{name:.2}/{name}");
                 let what = format!("their entries need it: {error}");

@@ -441,8 +441,17 @@ fn a_file_that_is_put_back_makes_its_sessions_readable_again() {
             let file = within(dir.path(), &path);
             let whole = fs::read(&file).unwrap();
             harm(&file);
+            let mut aside = HashSet::new();
             for _ in 0..3 {
-                assert_ne!(start().1, [], "{case}: what is lost is known at each start");
+                let (journal, damage) = start();
+                assert_ne!(damage, [], "{case}");
+                let found = journal.damaged().into_iter().map(|(session, _)| session);
+                let found: HashSet<SessionId> = found.collect();
+                assert!(
+                    found.is_superset(&aside),
+                    "{case}: {aside:?} were set aside, now {found:?}"
+                );
+                aside = found;
             }
             fs::write(&file, whole).unwrap();
             let (journal, damage) = start();

@@ -16,6 +16,9 @@ pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// What ends a thought that a model wrote into its text.
 const THOUGHT_END: &str = "</think>";
 
+/// Places behind which a reply is sought, since each may be read to the end.
+const THOUGHTS_MAX: usize = 8;
+
 /// What came of a reply before its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
@@ -142,16 +145,21 @@ impl Answer {
     }
 }
 
-/// Finds the object around a reply, and returns its place and the reply.
+/// Finds the object around a reply, and returns its place and the reply. A text that begins with an
+/// object begins with no thought; else the first object behind a thought's end counts, of which the
+/// thought and the reply may both speak.
 fn wrapped(content: &str) -> Option<(Range<usize>, String)> {
-    // A text that begins with an object begins with no thought, whatever the object speaks of.
-    let thought = content.rfind(THOUGHT_END).filter(|_| !content.trim_start().starts_with('{'));
-    let said = thought.map_or(0, |at| at + THOUGHT_END.len());
-    let start = said + content.get(said..)?.find('{')?;
-    let object = serde_json::Deserializer::from_str(content.get(start..)?);
-    let mut objects = object.into_iter::<Wrapped<'_>>();
-    let reply = objects.next()?.ok()?.reply.get().to_owned();
-    Some((start..start + objects.byte_offset(), reply))
+    let thoughts = || content.match_indices(THOUGHT_END).take(THOUGHTS_MAX);
+    let has_thought = !content.trim_start().starts_with('{') && content.contains(THOUGHT_END);
+    let behind: Vec<usize> =
+        if has_thought { thoughts().map(|(at, tag)| at + tag.len()).collect() } else { vec![0] };
+    behind.into_iter().find_map(|said| {
+        let start = said + content.get(said..)?.find('{')?;
+        let object = serde_json::Deserializer::from_str(content.get(start..)?);
+        let mut objects = object.into_iter::<Wrapped<'_>>();
+        let reply = objects.next()?.ok()?.reply.get().to_owned();
+        Some((start..start + objects.byte_offset(), reply))
+    })
 }
 
 #[cfg(test)]

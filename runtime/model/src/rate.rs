@@ -115,8 +115,9 @@ impl Grant<'_> {
     /// Tells that the request is sent from here on.
     pub(crate) fn send(&mut self) {
         if let Room::Held = self.room {
-            let now = self.rate.now();
             let mut used = self.rate.lock();
+            // Under the lock, so that no mark is made behind a later one.
+            let now = self.rate.now();
             used.requests.release(1);
             used.tokens.release(self.tokens);
             used.requests.add(now, 1);

@@ -367,6 +367,7 @@ impl Feeder {
             Ok(()) => {
                 tickets.into_iter().for_each(Ticket::settle);
                 self.unapplied.forget(changes.iter().filter_map(begun).map(|begun| &begun.run));
+                self.unapplied.told(changes);
                 let settled = self.commits.settled(&self.journal);
                 if let Err(failed) = self.store.apply(&[], Some(settled)) {
                     error!(error = %failed, "the store's position cannot be written");
@@ -404,7 +405,9 @@ impl Feeder {
                     self.commits.hold_back(self.store.position());
                 }
                 self.unapplied.forget(held.runs.iter());
-                self.unapplied.forget_calls();
+                let unread: Vec<SessionId> =
+                    unread.into_iter().map(|(session, _)| session).collect();
+                self.unapplied.forget_calls(&unread);
                 held.tickets.into_iter().for_each(Ticket::settle);
                 info!("the store is brought up to the journal");
             }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use wire::CallOutcome;
 
-use super::field::pairs;
+use super::field::{pairs, refuse_names};
 use super::{BodyForm, BodyTemplate, QueryStyle};
 use crate::template::{Template, fill_json, present, to_text};
 
@@ -41,6 +42,24 @@ pub(crate) fn write(
             Some((content_type.clone(), body))
         }
     }
+}
+
+/// Refuses members of an object among the fields of a form that would be taken for another field.
+pub(super) fn check(
+    template: &BodyTemplate,
+    arguments: &Map<String, Value>,
+) -> Result<(), CallOutcome> {
+    let BodyTemplate::Argument { name, form: BodyForm::Fields, styles, .. } = template else {
+        return Ok(());
+    };
+    let Some(Value::Object(members)) = present(arguments, name) else { return Ok(()) };
+    for (own, value) in members.iter().filter(|(_, value)| value.is_object()) {
+        if let Some(style) = styles.get(own) {
+            let others = members.keys().filter(|name| *name != own).map(String::as_str);
+            refuse_names(&pairs(own, value, *style), own, others)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the members of an object as fields; one that is null is left out.

@@ -155,7 +155,7 @@ pub(super) fn joined(value: &Value, between: char) -> Option<String> {
 
 /// Refuses parameters that members of an object became and that servers may take for another one,
 /// be it as an item of a list or in other letters.
-fn refuse_names<'n>(
+pub(super) fn refuse_names<'n>(
     pairs: &[(String, String)],
     own: &str,
     mut others: impl Iterator<Item = &'n str>,
@@ -170,8 +170,8 @@ fn refuse_names<'n>(
     });
     match taken {
         Some((name, _)) => Err(invalid(format!(
-            "a member of the query parameter {own:?} is named {name:?}, which is another parameter \
-             of the request; leave it out"
+            "a member of the parameter {own:?} is named {name:?}, which is another parameter of the \
+             request; leave it out"
         ))),
         None => Ok(()),
     }

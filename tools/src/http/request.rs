@@ -103,6 +103,7 @@ impl Blueprint {
         // Nothing is unpacked, so that what a page takes is what was measured of it.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let mut request = Request::new(self.method.clone(), url);
+        self.body.as_ref().map_or(Ok(()), |template| body::check(template, arguments))?;
         if let Some(template) = &self.body
             && let Some((content_type, body)) = body::write(template, arguments, &self.used)
         {

@@ -67,8 +67,8 @@ pub(super) async fn look_again(
     }
 }
 
-/// Reads the list of a server that answers within some time, or works on calls that it has from
-/// before: later ones stand behind the list if it does one thing at a time.
+/// Reads the list of a server that answers within some time, or works on calls; of a program on those
+/// that it has from before: later ones stand behind the list if it does one thing at a time.
 async fn look_in(
     server: &Name,
     connection: &Connection,
@@ -77,12 +77,20 @@ async fn look_in(
     let calls = &connection.calls;
     let mut before = calls.under_way();
     let mut looking = pin!(look(server, &connection.peer));
+    // Over HTTP one request says nothing of another, so that all of them count.
+    let is_busy = |before: &_| {
+        if connection.is_program() {
+            !calls.under_way().is_disjoint(before)
+        } else {
+            calls.are_under_way()
+        }
+    };
     loop {
-        let was_busy = !calls.under_way().is_disjoint(&before);
+        let was_busy = is_busy(&before);
         tokio::select! {
             looked = &mut looking => return looked,
             () = sleep(time) => {
-                if !was_busy && calls.under_way().is_disjoint(&before) {
+                if !was_busy && !is_busy(&before) {
                     let why = "it does not list its tools".to_owned();
                     return Err(Unlisted { why, stands: Stands::Broken });
                 }

@@ -84,7 +84,7 @@ fn obeying(validator: &Validator, text: &str) -> Result<Value, String> {
 /// Returns what is said after the thinking; nothing if the thinking has no end.
 ///
 /// Chat templates often write the opening tag themselves, so that all before a closing one is
-/// thought, unless the tag is spoken of: in backticks, behind an opening one, or in JSON.
+/// thought, unless the tag is spoken of: in backticks, in a fence, behind an opening one, or in JSON.
 fn spoken(content: &str) -> &str {
     let text = content.trim();
     let (open, close) = THINKING;
@@ -97,7 +97,7 @@ fn spoken(content: &str) -> &str {
     }
     let said = unopened.rmatch_indices(close).take(TAGS_MAX).find_map(|(at, _)| {
         let (thought, said) = (text.get(..at)?, text.get(at + close.len()..)?);
-        (!is_quoted(thought, said)).then(|| said.trim())
+        (!is_quoted(thought, said) && !is_data(thought)).then(|| said.trim())
     });
     said.unwrap_or(text)
 }
@@ -110,6 +110,13 @@ fn is_quoted(before: &str, after: &str) -> bool {
     let line = before.rsplit('\n').next().unwrap_or_default();
     // As many backticks open as close before the last ones, which then open too.
     line.split('`').skip(1).filter(|text| !text.is_empty()).count() % 2 == 0
+}
+
+/// Tells whether what stands behind a text is in a fence, or in a string of JSON.
+fn is_data(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let quotes = line.matches('"').count() - line.matches("\\\"").count();
+    quotes % 2 == 1 || before.matches(FENCE).count() % 2 == 1
 }
 
 /// Returns the inside of the first fenced block, without the word that names its language.

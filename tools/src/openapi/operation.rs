@@ -164,13 +164,16 @@ impl<'i> Operation<'i> {
     /// Returns the schemas of what a successful call answers, where any can be read.
     fn output(&self, interface: &'i Interface) -> Option<OutputSchema> {
         let responses = self.body.get("responses")?.as_object()?;
-        let counts = |status: &str| status.starts_with('2') || status == "default";
+        // What is said of all others is most often what errors are like.
+        let succeeds = |status: &str| status.starts_with('2');
+        let is_said = responses.keys().any(|status| succeeds(status));
+        let counts = |status: &str| if is_said { succeeds(status) } else { status == "default" };
         let responses = responses.iter().filter(|(status, _)| counts(status));
         // One without a schema is not held to that of the others.
         let schemas: BTreeMap<String, Value> = responses
             .map(|(status, response)| {
                 let schema = answer(interface, response).unwrap_or(Value::Bool(true));
-                (status.to_owned(), schema)
+                (status.replace('x', "X"), schema)
             })
             .collect();
         let is_any = schemas.values().any(|schema| *schema != true);

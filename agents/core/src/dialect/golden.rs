@@ -328,7 +328,7 @@ fn an_unusable_reply_is_shown_again_without_its_thinking() {
         for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
             let plan = plan(dialect, false);
             let feedback = feedback(Reason::NotOfForm, "no");
-            let acts = vec![Act::Feedback { raw: raw.to_owned(), feedback }];
+            let acts = vec![Act::Feedback { raw: super::shown_again(raw), feedback }];
             let steps = [Step { acts, ..Step::default() }];
             let transcript =
                 Transcript { plan: &plan, history: &[], request: REQUEST, steps: &steps };

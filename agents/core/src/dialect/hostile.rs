@@ -258,7 +258,7 @@ fn arguments_that_could_not_be_read_again_from_an_entry_are_a_fault() {
         (in_text(&nested(120)), false),
         (hidden("boom"), false),
         (hidden("2"), false),
-        (format!(r#"[{}]"#, hidden("2")), false),
+        (format!("[{}]", hidden("2")), false),
     ] {
         for name in ["note", "unknown"] {
             for dialect in DIALECTS {

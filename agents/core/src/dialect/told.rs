@@ -9,7 +9,7 @@ use wire::plan::{Audience, Text};
 
 use super::wording::Speaker;
 use super::wording::fact::{Fact, Scene};
-use super::{Act, Called, Kept, Prompt, Transcript, Whole, shown_again};
+use super::{Act, Called, Kept, Prompt, Transcript, Whole};
 use crate::validate::Catalogue;
 
 /// A prompt under construction.
@@ -259,7 +259,6 @@ impl<'a> Told<'a> {
     /// Shows a reply that cannot be used, and what was wrong with it.
     pub(super) fn unusable(&mut self, act: &Act, Place { first, last, again }: Place) {
         let Act::Feedback { raw, feedback } = act else { return };
-        let raw = &shown_again(raw);
         self.assistant(raw.clone());
         let feedback = Some(feedback);
         let scene = Scene { feedback, raw, first, last, again, ..self.scene() };

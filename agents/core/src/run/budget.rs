@@ -1,8 +1,9 @@
 //! What a run may still use: tokens, money and calls, over all runs below it.
 //!
 //! All of it is reserved before it is used and settled afterwards, so that what is used goes beyond
-//! the limit by no more than one prompt that was estimated too low: a turn reserves its prompt, by
-//! an estimate, and the longest reply; a called agent draws on a part of what its caller has.
+//! the limit by no more than one prompt that was estimated too low, and what attempts lose: a turn
+//! reserves its prompt, by an estimate, and the longest reply, and is asked for again where a server
+//! spoils its reply; a called agent draws on a part of what its caller has.
 
 use wire::chat::{Lost, estimated_tokens};
 use wire::entry::TurnReport;
@@ -232,9 +233,14 @@ impl Run {
     }
 
     /// Tells whether nothing could be asked with a share. Where nothing may cost anything, what costs
-    /// nothing may be asked.
-    pub(super) fn is_spent(&self, share: Share) -> bool {
-        let is_free = self.plan.edition >= 2 && self.cost_max() == Some(0);
+    /// nothing may be asked; what a called agent costs, it finds out itself.
+    pub(super) fn is_spent(&self, offer: &Offer, share: Share) -> bool {
+        let costs = |model: &Name| {
+            self.price_ahead(model).is_none_or(|price| (price.input, price.output) != (0, 0))
+        };
+        let is_free = self.plan.edition >= 2
+            && self.cost_max() == Some(0)
+            && !offer.model.as_ref().is_some_and(costs);
         share.tokens == 0 || (share.cost_nano_usd == Some(0) && !is_free)
     }
 
@@ -276,7 +282,10 @@ impl Run {
 
     /// Returns what attempts of a turn may have used of which no reply came, with its price.
     pub(super) fn lost_on_turn(&self, role: ModelRole, lost: &[Lost]) -> Usage {
-        let asked = self.model(role);
+        self.lost(self.model(role), lost)
+    }
+
+    fn lost(&self, asked: &Name, lost: &[Lost]) -> Usage {
         lost.iter().fold(Usage::default(), |mut sum, Lost { model, usage }| {
             sum.add(usage.priced(self.price(asked, Some(model)), Cached::default()));
             sum
@@ -291,11 +300,16 @@ impl Run {
         let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let stand_in = hop.and_then(|hop| hop.served_by.as_ref());
         match offer.and_then(|offer| offer.model.as_ref()) {
-            Some(asked) if usage.cost_nano_usd == 0 => {
+            Some(asked) => {
+                let lost = hop.map(|hop| hop.lost.as_slice()).unwrap_or_default();
                 let cached = hop.map(HopReport::cached).unwrap_or_default();
-                usage.priced(self.price(asked, stand_in), cached)
+                let is_told = usage.cost_nano_usd != 0;
+                let price = self.price(asked, stand_in);
+                let mut usage = if is_told { usage } else { usage.priced(price, cached) };
+                usage.add(self.lost(asked, lost));
+                usage
             }
-            Some(_) | None => usage,
+            None => usage,
         }
     }
 

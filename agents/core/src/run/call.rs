@@ -296,7 +296,7 @@ impl Run {
             );
             return refuse(ErrorCode::BudgetExceeded, message);
         }
-        if offer.spends() && self.is_spent(share) {
+        if offer.spends() && self.is_spent(offer, share) {
             let message = "too little of the run's budget is left for this call".to_owned();
             return refuse(ErrorCode::BudgetExceeded, message);
         }

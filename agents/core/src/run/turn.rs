@@ -30,7 +30,7 @@ impl Run {
             ModelOutcome::Failed { error } => {
                 let lost = self.lost_on_turn(role, &error.lost);
                 let error = &WireError { lost: Vec::new(), ..error.clone() };
-                self.report_turn(role, None, Err(error), None, effects);
+                self.report_turn(role, None, lost, Err(error), None, effects);
                 // Its reply may be written all the same.
                 let is_late = error.code == ErrorCode::DeadlineExceeded;
                 let unheard = if is_late { self.unheard_turn() } else { Usage::default() };
@@ -51,7 +51,8 @@ impl Run {
         }
         self.resumes = 0;
         let usage = self.spend_on_turn(role, report);
-        self.report_turn(role, Some((report, usage)), Ok(reading), unread.as_ref(), effects);
+        let report_of = Some((&**report, usage));
+        self.report_turn(role, report_of, Usage::default(), Ok(reading), unread.as_ref(), effects);
         if report.finish == FinishReason::ContentFilter {
             self.on_withheld(report, reading, effects);
             return Ok(());
@@ -75,17 +76,13 @@ impl Run {
                     &self.submitted,
                     EventKind::FeedbackGiven { step, feedback: feedback.clone() },
                 );
-                let last = raw.clone();
-                if self.plan.edition >= 2 {
-                    self.prompts.grow(&shown_again(&raw));
-                } else {
-                    self.prompts.grow(&raw);
-                }
+                let again = shown_again(&raw);
+                self.prompts.grow(if self.plan.edition >= 2 { &again } else { &raw });
                 self.prompts.grow(&feedback.to_text());
                 if let Some(step) = self.steps.last_mut() {
-                    step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
+                    step.acts.push(Act::Feedback { raw: again, feedback: feedback.clone() });
                 }
-                self.ask_again(role, &feedback.message, &last, effects);
+                self.ask_again(role, &feedback.message, &raw, effects);
             }
         }
         Ok(())
@@ -310,6 +307,7 @@ impl Run {
         &self,
         role: ModelRole,
         report: Option<(&TurnReport, Usage)>,
+        lost: Usage,
         outcome: Result<&Reading, &WireError>,
         unread: Option<&Unread>,
         effects: &mut Effects,
@@ -332,6 +330,7 @@ impl Run {
                 start: self.turn_asked,
                 end: effects.now(),
                 report,
+                lost,
                 told: &self.told(),
                 outcome,
                 unread,

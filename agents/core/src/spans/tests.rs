@@ -75,6 +75,7 @@ fn a_model_turn_is_a_chat_below_its_run() {
         start: START,
         end: END,
         report: Some((&report, report.usage)),
+        lost: Usage::default(),
         told: &[],
         outcome: Ok(&reading),
         unread: unread.as_ref(),
@@ -114,7 +115,8 @@ fn a_model_turn_is_a_chat_below_its_run() {
 
     let error = WireError::new(ErrorCode::ModelUnavailable, "ask the model: refused");
     let role = ModelRole::Thinker;
-    let failed = TurnFacts { role, report: None, outcome: Err(&error), ..answered };
+    let lost = Usage { cost_nano_usd: 7, ..Usage::of_tokens(5, 1) };
+    let failed = TurnFacts { role, report: None, lost, outcome: Err(&error), ..answered };
     let span = model_span(&facts, &failed);
     assert_eq!(span.error.as_deref(), Some("E2002 ask the model: refused"));
     assert_has(
@@ -161,6 +163,7 @@ fn a_model_turn_says_whom_it_asked_and_how() {
         start: START,
         end: END,
         report: Some((&report, report.usage)),
+        lost: Usage::default(),
         told: &[],
         outcome: Ok(&reading),
         unread: None,

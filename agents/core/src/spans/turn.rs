@@ -37,6 +37,8 @@ pub struct TurnFacts<'a> {
     pub end: Timestamp,
     /// What the model reported, if it answered, and what it used with its price.
     pub report: Option<(&'a TurnReport, Usage)>,
+    /// What its attempts may have used, with its price, if none of them was answered.
+    pub lost: Usage,
     /// What is new to the models of the run since the turn before.
     pub(crate) told: &'a [Said<'a>],
     /// What the reply is read as, or why there is none.
@@ -63,6 +65,8 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     if let Some((report, usage)) = turn.report {
         attributes.set(semconv::RESPONSE_MODEL, report.model.as_str());
         set_usage(&mut attributes, usage);
+    } else if !turn.lost.is_none() {
+        set_usage(&mut attributes, turn.lost);
     }
     if let Ok(reading) = turn.outcome
         && let Some(first) = feedback(reading).next()

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::*;
-use crate::journal::{Journal, verify};
+use crate::journal::Journal;
 use crate::options::Options;
 use crate::read::Since;
+use crate::verify::verify;
 
 /// A seeded source of numbers (splitmix64).
 struct Numbers(u64);

@@ -69,7 +69,7 @@ async fn it_is_told_with_the_reply_and_with_the_error() {
         let mut server = Server::start(plays).await;
         let mut model = named("m", &server);
         if name.starts_with("silence") {
-            model.timeout_ms = 500;
+            model.timeout_ms = 3000;
         }
         let (outcome, lost) = turn(&client_of(vec![model])).await;
         assert_eq!(outcome.is_ok(), is_reply, "{name}: {outcome:?}");

@@ -13,8 +13,8 @@ pub(super) struct Unapplied {
     /// The sessions of the runs that the store does not know yet: those whose changes are gathered,
     /// and those that began while it could not be written, when no client's run is taken.
     runs: Mutex<HashMap<RunId, SessionId>>,
-    /// What became of calls while it could not be written. They are no more than the runs in work
-    /// may have open.
+    /// What became of calls while it could not be written. Runs in work alone have any, and no others
+    /// begin meanwhile but those that these ask for.
     calls: Mutex<HeldCalls>,
 }
 
@@ -55,9 +55,28 @@ impl Unapplied {
         lock(&self.calls).clone()
     }
 
-    /// Lets go of all calls: the store knows them from now on.
-    pub(super) fn forget_calls(&self) {
-        lock(&self.calls).clear();
+    /// Lets go of the calls that the store knows from now on: all but those of sessions that could not
+    /// be read.
+    pub(super) fn forget_calls(&self, unread: &[SessionId]) {
+        lock(&self.calls).retain(|_, open| match open {
+            Some(open) => unread.contains(&open.session),
+            None => !unread.is_empty(),
+        });
+    }
+
+    /// Lets go of calls of which the store was told.
+    pub(super) fn told(&self, changes: &[Change]) {
+        let mut calls = lock(&self.calls);
+        if calls.is_empty() {
+            return;
+        }
+        for change in changes {
+            match change {
+                Change::CallOpened(open) => drop(calls.remove(&open.call)),
+                Change::CallClosed(call) => drop(calls.remove(call)),
+                _ => {}
+            }
+        }
     }
 }
 

@@ -61,6 +61,10 @@ fn a_price_is_the_highest_of_those_that_stand_in() {
     ] {
         let first = format!("{uncached}\nfallback = ['b']");
         let text = text([&first, other, cached, ""], "thinker = 'a'\nactor = 'c'");
+        // What is scripted costs nothing.
+        let unscripted = "[models.b]\nprovider = 'ollama'\nmodel = 'm'\n";
+        let scripted = "[models.b]\nprovider = 'scripted'\nscript = 'm.jsonl'\n";
+        let text = text.replace(scripted, unscripted);
         let team = config::parse(Path::new("teams/t.toml"), &text, &files)
             .unwrap_or_else(|report| panic!("{}", report.render(false)));
         let plan = &team.agents["x"];

@@ -213,6 +213,14 @@ mod tests {
                 "So {\"reply\":1}.</think>\n```json\n{\"reply\":{\"a\":1}}\n```",
                 "So {\"reply\":1}.</think>\n```json\n{\"a\":1}\n```",
             ),
+            (
+                r#"<think>hm</think>{"reply":{"a":"close with </think>"}}"#,
+                r#"<think>hm</think>{"a":"close with </think>"}"#,
+            ),
+            (
+                r#"It is </think>{"b":1}</think>{"reply":{"a":1}}"#,
+                r#"It is </think>{"b":1}</think>{"a":1}"#,
+            ),
             ("Here: {\"reply\":1}.", "Here: 1."),
             (r#"{"reply":{"a":"</think>","reply":2}}"#, r#"{"a":"</think>","reply":2}"#),
             (r#"{"a":{"reply":1}}"#, r#"{"a":{"reply":1}}"#),

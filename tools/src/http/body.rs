@@ -72,3 +72,32 @@ fn fields(value: &Value, styles: &BTreeMap<String, QueryStyle>) -> String {
     }
     fields.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_member_among_the_fields_of_a_form_takes_no_other_field() {
+        let styles = |style| BTreeMap::from([("meta".to_owned(), style)]);
+        for (style, meta, is_refused) in [
+            (QueryStyle::Spread, json!({"role": "admin"}), true),
+            (QueryStyle::Spread, json!({"Role": "admin"}), true),
+            (QueryStyle::Spread, json!({"other": "x"}), false),
+            (QueryStyle::Deep, json!({"role": "admin"}), false),
+            (QueryStyle::Spread, json!(["role"]), false),
+        ] {
+            let template = BodyTemplate::Argument {
+                name: "request".to_owned(),
+                form: BodyForm::Fields,
+                content_type: "application/x-www-form-urlencoded".to_owned(),
+                styles: styles(style),
+            };
+            let arguments = json!({"request": {"role": "user", "meta": meta}});
+            let checked = check(&template, arguments.as_object().unwrap());
+            assert_eq!(checked.is_err(), is_refused, "{style:?} {meta}");
+        }
+    }
+}

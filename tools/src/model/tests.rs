@@ -129,6 +129,16 @@ async fn replies_become_results() {
         (person(), r#"{"name": "</think>", "age": 36}"#, json!({"name": "</think>", "age": 36})),
         (person(), "She is 36.\n</think>\n{\"name\":\"Ada\",\"age\":36}", ada.clone()),
         (calculate(), "```\n1\n```\n</think>2", json!(2)),
+        (
+            person(),
+            "```json\n{\"name\":\"</think>\",\"age\":36}\n```",
+            json!({"name": "</think>", "age": 36}),
+        ),
+        (
+            text(),
+            "It ends so:\n```html\n</think>\n```",
+            json!("It ends so:\n```html\n</think>\n```"),
+        ),
         (person(), r#"{"name": "Ada", "age": 36}"#, ada.clone()),
         (person(), "Here it is:\n```json\n{\"name\":\"Ada\",\"age\":36}\n```\nDone.", ada.clone()),
         (person(), "```{\"name\":\"Ada\",\"age\":36}```", ada.clone()),

@@ -83,3 +83,51 @@ impl Unapplied {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::OpenCall;
+
+    use super::*;
+
+    #[test]
+    fn what_became_of_calls_is_held_until_the_store_knows_it() {
+        let open = |call: &str, session: &str| -> OpenCall {
+            let open = json!({
+                "call": call, "kind": "approval", "run": "r", "session": session, "agent": "a",
+                "tool": "pay", "arguments": {}, "digest": "ab".repeat(32), "attempt": 0,
+                "question": "?", "waits": true, "since": 1,
+            });
+            serde_json::from_value(open).unwrap()
+        };
+        let opened = |call, session| Change::CallOpened(Box::new(open(call, session)));
+        let closed = |call: &OpenCall| Change::CallClosed(call.call.clone());
+        let (a, b) = (open("a", "s"), open("b", "t"));
+        let both = [(a.call.clone(), Some(a.clone())), (b.call.clone(), Some(b.clone()))];
+        let unread = [SessionId::new("t").unwrap()];
+        type Step<'u> = (&'u str, Vec<Change>, Option<&'u [SessionId]>);
+        let cases: [(Vec<Step<'_>>, HeldCalls); 5] = [
+            (vec![], HeldCalls::from(both.clone())),
+            (vec![("told", vec![closed(&a)], None)], HeldCalls::from([both[1].clone()])),
+            (
+                vec![("hold", vec![closed(&a)], None)],
+                HeldCalls::from([(a.call.clone(), None), both[1].clone()]),
+            ),
+            (vec![("forget", vec![], Some(&unread))], HeldCalls::from([both[1].clone()])),
+            (vec![("forget", vec![], Some(&[]))], HeldCalls::new()),
+        ];
+        for (steps, expected) in cases {
+            let unapplied = Unapplied::default();
+            unapplied.hold(&[opened("a", "s"), opened("b", "t")]);
+            for (step, changes, unread) in steps {
+                match (step, unread) {
+                    ("told", _) => unapplied.told(&changes),
+                    ("hold", _) => unapplied.hold(&changes),
+                    (_, unread) => unapplied.forget_calls(unread.unwrap_or_default()),
+                }
+            }
+            assert_eq!(unapplied.held_calls(), expected);
+        }
+    }
+}

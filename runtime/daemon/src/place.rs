@@ -201,5 +201,11 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         let other = Name::new("other").unwrap();
         assert!(place.teams(Some(&other)).is_err());
+        let missing = Place::new(Some(&root.path().join("missing"))).unwrap();
+        assert_eq!(missing.teams(None).unwrap(), []);
+        // What cannot be read as a directory is not an empty one.
+        let file = root.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(Place::new(Some(&file)).unwrap().teams(None).is_err());
     }
 }

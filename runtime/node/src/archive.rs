@@ -261,6 +261,23 @@ mod tests {
         assert_eq!(around(&context.store, &unknown).unwrap(), Since::Oldest);
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_plan_that_entries_need_is_missed_by_who_looks() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let session = testing::journal_run(&context, "r", 1, None, true).await;
+        let team = &context.team.name;
+        assert_eq!(verify(data.path(), team).unwrap().damage, []);
+        let (plan, _) = context.plans.current(&context.team.entry).unwrap();
+        let lost = testing::Unreadable::blob(data.path(), &context, &plan);
+        assert!(verify(data.path(), team).is_err(), "it cannot be read at present");
+        lost.remove();
+        let damage = verify(data.path(), team).unwrap().damage;
+        let [found] = &*damage else { panic!("one place: {damage:?}") };
+        assert_eq!(found.sessions, [session]);
+        assert!(found.segment.starts_with("blobs/"), "{found:?}");
+    }
+
     #[test]
     fn a_store_that_knows_more_than_the_journal_is_filled_anew() {
         // How many bytes of the journal are missing, and whether the store is replaced.

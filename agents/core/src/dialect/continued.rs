@@ -108,7 +108,15 @@ fn removed(word: &str, text: &str, before: Option<char>, to: usize) -> (String, 
         }
         let (start, end) = grown(text, from, at, at + word.len());
         shown.push_str(text.get(from..start).unwrap_or_default());
-        from = end + closed(&mut shown, text.get(end..).unwrap_or_default(), before);
+        let rest = text.get(end..).unwrap_or_default();
+        let sides = rest.chars().next().zip(shown.chars().next_back().or(before));
+        // What only markup kept apart must not become one word, which could be this one again.
+        if start < at
+            && sides.is_some_and(|(next, last)| [next, last].iter().all(|c| c.is_alphanumeric()))
+        {
+            shown.push(' ');
+        }
+        from = end + closed(&mut shown, rest, before);
     }
     let to = to.max(from);
     shown.push_str(text.get(from..to).unwrap_or_default());

@@ -91,6 +91,9 @@ mod tests {
 
     use super::*;
 
+    /// What is done, with which changes, or after which sessions could not be read.
+    type Step<'u> = (&'u str, Vec<Change>, Option<&'u [SessionId]>);
+
     #[test]
     fn what_became_of_calls_is_held_until_the_store_knows_it() {
         let open = |call: &str, session: &str| -> OpenCall {
@@ -106,7 +109,6 @@ mod tests {
         let (a, b) = (open("a", "s"), open("b", "t"));
         let both = [(a.call.clone(), Some(a.clone())), (b.call.clone(), Some(b.clone()))];
         let unread = [SessionId::new("t").unwrap()];
-        type Step<'u> = (&'u str, Vec<Change>, Option<&'u [SessionId]>);
         let cases: [(Vec<Step<'_>>, HeldCalls); 5] = [
             (vec![], HeldCalls::from(both.clone())),
             (vec![("told", vec![closed(&a)], None)], HeldCalls::from([both[1].clone()])),

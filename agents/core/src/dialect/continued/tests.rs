@@ -136,6 +136,7 @@ fn the_word_goes_with_its_markup_and_leaves_no_gap() {
         ("say \"CONTINUE\", then go", "say, then go"),
         ("a\nCONTINUE\nb", "a\nb"),
         ("CONTINUE CONTINUE x", "x"),
+        ("CONT\"CONTINUE\"INUE ", "CONT INUE "),
         ("CONTINUE,CONTINUE", ""),
         ("DISCONTINUE CONTINUED MAX_CONTINUE", "DISCONTINUE CONTINUED MAX_CONTINUE"),
         ("weiterCONTINUE 继续CONTINUE", "weiterCONTINUE 继续CONTINUE"),

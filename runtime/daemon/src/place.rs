@@ -127,11 +127,13 @@ impl Place {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let text = format!(
-        "read {}: {error}; data is for the user alone whose daemon writes it, so ask as that one",
-        path.display()
-    );
-    Failure::new(ErrorCode::StorageFailed, text)
+    let help = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; data is for the user alone whose daemon writes it, so ask as that one"
+        }
+        _ => "",
+    };
+    Failure::new(ErrorCode::StorageFailed, format!("read {}: {error}{help}", path.display()))
 }
 
 /// Where the token of the HTTP doors stands: in a file, or else in [`TOKEN_VARIABLE`].

@@ -1,5 +1,7 @@
 //! Checks arguments against the schemas of a plan's tools, and mends what is safe to mend.
 
+mod whole;
+
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -8,8 +10,6 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Number, Value};
 use wire::chat::Head;
 use wire::{ModelRole, Plan};
-
-mod whole;
 
 use crate::dialect::Wording;
 use whole::{rounded, whole};

@@ -7,24 +7,26 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, openat};
 use rustix::process::geteuid;
+use tracing::warn;
 
 /// How deep a data directory is looked into; what is made there is at most six deep.
 const DEPTH_MAX: u32 = 16;
 
 /// Gives all that is root's in a directory to the owner of the directory, if this process is root and
 /// the owner is not. A directory that root made below one of another user becomes that user's first.
-/// Blocks on the disk.
+/// What cannot be given away stays root's, and is told of. Blocks on the disk.
 ///
 /// The owner may change what is there meanwhile. So no link is followed, and what has further names,
 /// which may be outside, stays root's.
-///
-/// # Errors
-///
-/// The system's, where the directory is not there or cannot be given away.
-pub fn hand_back(dir: &Path) -> io::Result<()> {
-    if !geteuid().is_root() {
-        return Ok(());
+pub fn hand_back(dir: &Path) {
+    if geteuid().is_root()
+        && let Err(error) = give_to_owner(dir)
+    {
+        warn!(dir = %dir.display(), %error, "what root made here stays root's");
     }
+}
+
+fn give_to_owner(dir: &Path) -> io::Result<()> {
     let dir = openat(CWD, dir, FLAGS | OFlags::DIRECTORY, Mode::empty())?;
     let owner = |dir: &OwnedFd| -> io::Result<(Uid, Gid)> {
         let Stat { st_uid, st_gid, .. } = fstat(dir)?;
@@ -125,7 +127,7 @@ mod tests {
 
         let team = data.join("new");
         fs::create_dir_all(team.join("mcp")).unwrap();
-        hand_back(&team).unwrap();
+        hand_back(&team);
         for made in [&team, &team.join("mcp")] {
             assert_eq!(fs::metadata(made).unwrap().uid(), 8, "{}", made.display());
         }

@@ -146,14 +146,13 @@ impl Answer {
 }
 
 /// Finds the object around a reply, and returns its place and the reply. A text that begins with an
-/// object begins with no thought; else the first object behind a thought's end counts, of which the
-/// thought and the reply may both speak.
+/// object begins with no thought; else the first one behind a thought's end counts, of which the
+/// thought and the reply may both speak, and without one the first of all.
 fn wrapped(content: &str) -> Option<(Range<usize>, String)> {
-    let thoughts = || content.match_indices(THOUGHT_END).take(THOUGHTS_MAX);
-    let has_thought = !content.trim_start().starts_with('{') && content.contains(THOUGHT_END);
-    let behind: Vec<usize> =
-        if has_thought { thoughts().map(|(at, tag)| at + tag.len()).collect() } else { vec![0] };
-    behind.into_iter().find_map(|said| {
+    let is_bare = content.trim_start().starts_with('{');
+    let ends = content.match_indices(THOUGHT_END).filter(|_| !is_bare).take(THOUGHTS_MAX);
+    let mut places = ends.map(|(at, tag)| at + tag.len()).chain([0]);
+    places.find_map(|said| {
         let start = said + content.get(said..)?.find('{')?;
         let object = serde_json::Deserializer::from_str(content.get(start..)?);
         let mut objects = object.into_iter::<Wrapped<'_>>();
@@ -221,6 +220,7 @@ mod tests {
                 r#"It is </think>{"b":1}</think>{"reply":{"a":1}}"#,
                 r#"It is </think>{"b":1}</think>{"a":1}"#,
             ),
+            ("```\n{\"reply\":{\"a\":\"</think>\"}}\n```", "```\n{\"a\":\"</think>\"}\n```"),
             ("Here: {\"reply\":1}.", "Here: 1."),
             (r#"{"reply":{"a":"</think>","reply":2}}"#, r#"{"a":"</think>","reply":2}"#),
             (r#"{"a":{"reply":1}}"#, r#"{"a":{"reply":1}}"#),

@@ -110,6 +110,14 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// Asserts how long is to be waited: at which millisecond, for how much, of how much at most, and
+    /// for how many milliseconds.
+    fn assert_waits(window: &mut Window, cases: &[(u64, u64, u64, u64)]) {
+        for (at, amount, max, wait) in cases {
+            assert_eq!(window.wait(ms(*at), *amount, *max), ms(*wait), "{at} {amount}");
+        }
+    }
+
     #[test]
     fn an_amount_counts_for_a_minute() {
         let mut window = Window::default();
@@ -132,17 +140,18 @@ mod tests {
         let mut window = Window::default();
         window.add(ms(0), 4);
         window.add(ms(10_000), 4);
-        for (at, amount, max, wait) in [
-            (20_000, 2, 10, 0),
-            (20_000, 3, 10, 40_100),
-            (20_000, 6, 10, 40_100),
-            (20_000, 7, 10, 50_100),
-            (20_000, 99, 10, 50_100),
-            (59_950, 3, 10, 150),
-            (60_100, 3, 10, 0),
-        ] {
-            assert_eq!(window.wait(ms(at), amount, max), ms(wait), "{at} {amount}");
-        }
+        assert_waits(
+            &mut window,
+            &[
+                (20_000, 2, 10, 0),
+                (20_000, 3, 10, 40_100),
+                (20_000, 6, 10, 40_100),
+                (20_000, 7, 10, 50_100),
+                (20_000, 99, 10, 50_100),
+                (59_950, 3, 10, 150),
+                (60_100, 3, 10, 0),
+            ],
+        );
     }
 
     #[test]
@@ -150,17 +159,18 @@ mod tests {
         let mut window = Window::default();
         window.add(ms(0), 4);
         window.hold(4);
-        for (at, amount, max, wait) in [
-            (0, 2, 10, 0),
-            (0, 3, 10, 60_100),
-            (90_000, 6, 10, 0),
-            (90_000, 7, 10, 60_100),
-            (90_000, 99, 10, 60_100),
-        ] {
-            assert_eq!(window.wait(ms(at), amount, max), ms(wait), "{at} {amount}");
-        }
+        assert_waits(
+            &mut window,
+            &[
+                (0, 2, 10, 0),
+                (0, 3, 10, 60_100),
+                (90_000, 6, 10, 0),
+                (90_000, 7, 10, 60_100),
+                (90_000, 99, 10, 60_100),
+            ],
+        );
         window.release(4);
-        assert_eq!(window.wait(ms(90_000), 99, 10), ms(0));
+        assert_waits(&mut window, &[(90_000, 99, 10, 0)]);
     }
 
     #[test]

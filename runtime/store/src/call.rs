@@ -44,7 +44,7 @@ pub(crate) fn any_of(pending: &mut Pending, session: &SessionId) -> Result<bool,
 }
 
 /// Tells the same of what is written.
-pub(crate) fn is_any_of(tree: &sled::Tree, session: &SessionId) -> Result<bool, Error> {
+pub(crate) fn any_written(tree: &sled::Tree, session: &SessionId) -> Result<bool, Error> {
     let has = tree.contains_key(key::calls_of(session));
     has.map_err(|error| Error::engine("look up open calls", error))
 }

@@ -333,7 +333,7 @@ impl Store {
 
     /// Tells whether a session has open calls.
     pub fn has_open_calls(&self, session: &SessionId) -> Result<bool, Error> {
-        self.read("look up open calls", |database, _| call::is_any_of(database, session))
+        self.read("look up open calls", |database, _| call::any_written(database, session))
     }
 
     /// Returns the open calls, all or those of a kind, at most [`LIST_MAX`](crate::LIST_MAX): those

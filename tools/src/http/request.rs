@@ -103,14 +103,14 @@ impl Blueprint {
         // Nothing is unpacked, so that what a page takes is what was measured of it.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let mut request = Request::new(self.method.clone(), url);
-        self.body.as_ref().map_or(Ok(()), |template| body::check(template, arguments))?;
-        if let Some(template) = &self.body
-            && let Some((content_type, body)) = body::write(template, arguments, &self.used)
-        {
-            let content_type = HeaderValue::try_from(content_type)
-                .map_err(|_| invalid("the type of the body cannot stand in a header"))?;
-            headers.entry(CONTENT_TYPE).or_insert(content_type);
-            *request.body_mut() = Some(body.into());
+        if let Some(template) = &self.body {
+            body::check(template, arguments)?;
+            if let Some((content_type, body)) = body::write(template, arguments, &self.used) {
+                let content_type = HeaderValue::try_from(content_type)
+                    .map_err(|_| invalid("the type of the body cannot stand in a header"))?;
+                headers.entry(CONTENT_TYPE).or_insert(content_type);
+                *request.body_mut() = Some(body.into());
+            }
         }
         *request.headers_mut() = headers;
         Ok(request)

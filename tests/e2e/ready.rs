@@ -43,6 +43,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Stored>
         trace: TraceContext::root(&plan.agent, &run),
         caller_span: None,
         parent: None,
+        begins: false,
     };
     let turn = TurnReport {
         role: ModelRole::Actor,

@@ -134,6 +134,7 @@ async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String
     let conversation = Conversation {
         head: Arc::new(head().into()),
         messages: messages.iter().cloned().map(Arc::new).collect(),
+        passing: 0,
         max_tokens: Some(100),
         role: ModelRole::Actor,
         session: None,

@@ -111,6 +111,7 @@ impl World {
             trace,
             caller_span: None,
             parent: ask.parent,
+            begins: false,
         };
         self.take(&ask.session, Input::Submitted(submitted), Some(ask.asker));
     }

@@ -71,6 +71,8 @@ pub(crate) struct Run {
     prompts: Prompts,
     /// How many of the newest exchanges of the session its models are shown.
     exchanges_shown: usize,
+    /// How many it had beside these when the run began.
+    exchanges_left: usize,
     /// How many steps asked for the same call.
     asked: BTreeMap<Digest, u32>,
     reply: Option<Arc<RunReply>>,
@@ -127,6 +129,7 @@ impl Run {
             tainted,
             prompts: Prompts::default(),
             exchanges_shown: 0,
+            exchanges_left: 0,
             asked: BTreeMap::new(),
             reply: None,
             aborted: Vec::new(),
@@ -248,11 +251,13 @@ impl Run {
     pub(crate) fn end_early(&mut self, status: RunStatus, error: WireError, effects: &mut Effects) {
         self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
+        // What nobody heard of is a bound and no measure, so it stands on no span of a turn or a call.
         self.usage.add(self.unheard_turn());
+        self.report_unheard(&error, effects);
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
-            let usage = self.unheard(pending);
-            self.settle(0, &outcome, usage, effects);
+            self.usage.add(self.unheard(pending));
+            self.settle(0, &outcome, Usage::default(), effects);
         }
         self.stop(status, error, effects);
     }
@@ -363,6 +368,7 @@ impl Run {
                 steps: self.step(),
                 resumes: self.resumes_total,
                 feedback: self.feedback_total,
+                history: (self.exchanges_shown, self.exchanges_left),
                 events: &self.events,
                 joined: None,
             },

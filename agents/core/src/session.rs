@@ -54,6 +54,8 @@ pub struct SessionMachine {
     /// The slot of the next input.
     slot: u64,
     exchanges: Vec<Exchange>,
+    /// How many there were, those that are out of reach included.
+    said: u64,
     /// In a box, since most sessions have none and are many.
     run: Option<Box<Run>>,
     queue: VecDeque<Queued>,
@@ -113,6 +115,7 @@ impl SessionMachine {
             session,
             slot,
             exchanges: Vec::new(),
+            said: 0,
             run: None,
             queue: VecDeque::new(),
             partings: Vec::new(),
@@ -480,7 +483,8 @@ impl SessionMachine {
                 queued.at,
                 effects.now(),
             ));
-            run.begin_after(&self.exchanges);
+            let before = if run.submitted().begins { &[][..] } else { &self.exchanges };
+            run.begin_after(before, self.said);
             run.start(effects);
             self.run = Some(run);
         }

@@ -4,9 +4,9 @@
 //! plan's [`Levels`](wire::Levels) go for where the span goes; [`crate::capture::reduce`] makes them
 //! what a trace holds of it.
 
-use wire::plan::Plan;
+use wire::plan::{Plan, Served};
 use wire::run::RunReply;
-use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
+use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, PROVIDER_UNKNOWN, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
 use wire::{
     Attribute, Attributes, Name, RunId, RunTrace, SessionId, SpanRecord, Timestamp, TraceContext,
@@ -79,6 +79,8 @@ pub struct EndFacts<'a> {
     pub resumes: u32,
     /// How many replies of its models could not be used.
     pub feedback: u32,
+    /// How many exchanges of earlier runs its models were shown, and how many there were beside.
+    pub history: (usize, usize),
     /// What happened within it.
     pub events: &'a [SpanEvent],
     /// The span of the run that its message joined, if it did.
@@ -119,6 +121,12 @@ fn describe_run(attributes: &mut Attributes, facts: &RunFacts<'_>, end: &EndFact
     attributes.set(semconv::RESUMES, end.resumes);
     if end.feedback > 0 {
         attributes.set(semconv::FEEDBACK_ROUNDS, end.feedback);
+    }
+    let (shown, left_out) = end.history;
+    for (name, count) in [(semconv::HISTORY_SHOWN, shown), (semconv::HISTORY_LEFT_OUT, left_out)] {
+        if count > 0 {
+            attributes.set(name, count as u64);
+        }
     }
     if let Some(joined) = &reply.joined {
         attributes.set(semconv::JOINED, joined.as_str());
@@ -237,6 +245,26 @@ fn set_server(attributes: &mut Attributes, server: Option<&wire::hop::Endpoint>)
         attributes.set(semconv::SERVER_ADDRESS, server.address.as_str());
         attributes.set(semconv::SERVER_PORT, server.port);
     }
+}
+
+/// Says which model was asked, and which one answered. Whoever counts what was used counts it for that
+/// one. Returns what the plan knows of it.
+fn set_asked<'p>(
+    attributes: &mut Attributes,
+    plan: &'p Plan,
+    asked: &Name,
+    served_by: Option<&Name>,
+    reported: Option<&str>,
+) -> Option<&'p Served> {
+    let served = plan.served.get(served_by.unwrap_or(asked));
+    let provider = reported.or(served.map(|served| served.provider.as_str()));
+    attributes.set(semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
+    let model = served.map_or(asked.as_str(), |served| served.model.as_str());
+    attributes.set(semconv::REQUEST_MODEL, model);
+    set_server(attributes, served.and_then(|served| served.server.as_ref()));
+    attributes.set(semconv::MODEL, asked.clone());
+    set_name(attributes, semconv::SERVED_BY, served_by);
+    served
 }
 
 fn set_usage(attributes: &mut Attributes, usage: Usage) {

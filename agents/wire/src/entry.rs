@@ -250,6 +250,10 @@ pub struct Submitted {
     /// The run that asked for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// Whether it begins a conversation, so that it is shown nothing of what was said before in a
+    /// session that happens to have its name. Absent also where nobody can have chosen that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins: bool,
 }
 
 /// The end of a model turn.

@@ -252,7 +252,7 @@ attributes! {
     MODEL = "callboard.model", Text, Own;
     /// The step of the run, from 1; on a run, how many steps it took.
     STEP = "callboard.step", Whole, Own;
-    /// The model turn of the run, from 0.
+    /// The model turn of the run, from 0; of a call of a tool that asks a model, the one before it.
     TURN = "callboard.turn", Whole, Own;
     /// What the planner selected for the step: a tool, an agent, or the answer.
     SELECTED_TOOL = "callboard.selected_tool", Text, Own;
@@ -270,6 +270,10 @@ attributes! {
     SERVED_BY = "callboard.served_by", Text, Own;
     /// How often the run was taken up again.
     RESUMES = "callboard.resumes", Whole, Own;
+    /// Questions and answers of earlier runs that the models of the run were shown.
+    HISTORY_SHOWN = "callboard.history.shown", Whole, Own;
+    /// Those that the session has beside and that they were not shown.
+    HISTORY_LEFT_OUT = "callboard.history.left_out", Whole, Own;
     /// The run that the message joined, or the run that joined.
     JOINED = "callboard.joined", Text, Own;
     /// Set, and true, if the run read untrusted words.

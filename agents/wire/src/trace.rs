@@ -336,11 +336,16 @@ pub struct SpanRecord {
 }
 
 impl SpanRecord {
-    /// Returns what it used if it stands for a turn of a model. Others repeat what turns used.
-    pub fn turn_usage(&self) -> Option<Usage> {
-        let is_turn = self.attributes.text(semconv::OPERATION_NAME) == Some(operation::CHAT);
+    /// Returns what it used if it stands for a turn of a model, or for a call of a tool that asks
+    /// one. Others repeat what these used.
+    pub fn model_usage(&self) -> Option<Usage> {
+        let asks = match self.attributes.text(semconv::OPERATION_NAME) {
+            Some(operation::CHAT) => true,
+            Some(operation::EXECUTE_TOOL) => self.attributes.contains(semconv::MODEL),
+            Some(_) | None => false,
+        };
         let count = |name| self.attributes.number(name).unwrap_or(0);
-        is_turn.then(|| Usage {
+        asks.then(|| Usage {
             cost_nano_usd: count(semconv::COST_NANO_USD),
             ..Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS))
         })

@@ -71,7 +71,7 @@ pub(super) fn nano_usd(usd: f64) -> u64 {
 }
 
 /// Returns the models that may answer in a run of an agent, those that stand in for others included.
-fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
+pub(super) fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
     let with_fallbacks = plan.models().flat_map(|name| {
         let fallback = models.get(name).map(|model| model.fallback.as_slice()).unwrap_or_default();
         [name].into_iter().chain(fallback)

@@ -6,20 +6,16 @@ use tools::hop::endpoint_of;
 use wire::Name;
 use wire::plan::{Plan, Served};
 
+use super::prices::answering;
 use crate::team::{Model, Provider, Sampling, Server};
 
 /// Says of all plans what is known of the models that may answer in their runs, those that stand in
 /// for others among them.
 pub(super) fn serve(plans: &mut BTreeMap<Name, Plan>, models: &BTreeMap<Name, Model>) {
     for plan in plans.values_mut() {
-        let asked: Vec<&Model> = plan.turn_models().filter_map(|name| models.get(name)).collect();
-        let spare =
-            asked.iter().flat_map(|model| &model.fallback).filter_map(|name| models.get(name));
-        plan.served = asked
-            .iter()
-            .copied()
-            .chain(spare)
-            .map(|model| (model.name.clone(), served(model)))
+        plan.served = answering(plan, models)
+            .into_iter()
+            .filter_map(|name| models.get(&name).map(|model| (name, served(model))))
             .collect();
     }
 }

@@ -153,9 +153,9 @@ fn outcome(span: &SpanRecord) -> Option<String> {
     }
 }
 
-/// Adds up what the model turns of a trace used.
+/// Adds up what the models of a trace used.
 pub(crate) fn used(spans: &[SpanRecord]) -> Usage {
-    spans.iter().filter_map(SpanRecord::turn_usage).fold(Usage::default(), |mut sum, used| {
+    spans.iter().filter_map(SpanRecord::model_usage).fold(Usage::default(), |mut sum, used| {
         sum.add(used);
         sum
     })

@@ -188,6 +188,7 @@ mod tests {
             trace: TraceContext::root(&team.team().name, &run),
             caller_span: None,
             parent: None,
+            begins: false,
         };
         journal(&team, &session, 0, Input::Submitted(submitted)).await;
         let subject = team.subjects().session_events(&team.team().name, &session);

@@ -29,6 +29,10 @@ const OPENING: &str = "Go on.";
 /// What a turn takes, in bytes, about.
 const TURN_BYTES: usize = 1024;
 
+/// What says that the interface keeps what was read so far. At the body itself it means the last
+/// block of all.
+const CACHED: &str = "cache_control";
+
 /// The form in which its schemas are sent.
 const FORM: Target = Target::Anthropic;
 
@@ -73,7 +77,8 @@ impl Protocol for AnthropicProtocol {
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let server = &self.server;
         let head = &conversation.head;
-        let (system, turns) = turns(conversation, to);
+        let (system, mut turns, lasting) = turns(conversation, to);
+        let cached = lasting.and_then(|at| mark(&mut turns, at, server.extra_body.get(CACHED)));
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
@@ -97,6 +102,9 @@ impl Protocol for AnthropicProtocol {
         body.set_list("stop_sequences", stops);
         body.set("stream", server.stream);
         body.extend(&server.extra_body);
+        if cached.is_some() {
+            body.unset(CACHED);
+        }
         Ok(body)
     }
 
@@ -162,6 +170,8 @@ enum Block<'a> {
     Said(Said<'a>),
     /// As it came from the model.
     Kept(&'a Value),
+    /// With a mark.
+    Marked(Value),
 }
 
 #[derive(Serialize)]
@@ -175,11 +185,21 @@ enum Said<'a> {
 /// Returns the system's text at the beginning, and turns in which user and model alternate.
 ///
 /// Results of tools are the user's; what the system says later is too. An empty text is refused,
-/// so that it is left out.
-fn turns<'a>(conversation: &'a Conversation, to: Option<&Digest>) -> (String, Vec<Turn<'a>>) {
+/// so that it is left out. Where the newest messages are of this turn alone, the last block before
+/// them is told, by its turn and its place there.
+fn turns<'a>(
+    conversation: &'a Conversation,
+    to: Option<&Digest>,
+) -> (String, Vec<Turn<'a>>, Option<(usize, usize)>) {
     let mut system = String::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
-    for message in conversation.said() {
+    let (mut lasting, passing) = (None, conversation.passing);
+    let lasts = conversation.said().count().saturating_sub(passing);
+    for (number, message) in conversation.said().enumerate() {
+        if number == lasts && passing > 0 {
+            let last = turns.len().checked_sub(1);
+            lasting = last.and_then(|at| Some((at, turns.get(at)?.content.len().checked_sub(1)?)));
+        }
         let (role, content) = match message {
             Message::System { content } if turns.is_empty() => {
                 append(&mut system, content);
@@ -206,7 +226,22 @@ fn turns<'a>(conversation: &'a Conversation, to: Option<&Digest>) -> (String, Ve
             _ => turns.push(Turn { role, content }),
         }
     }
-    (system, turns)
+    (system, turns, lasting)
+}
+
+/// Marks a block as the last one that is worth keeping. What a server keeps ends at such a mark, and
+/// what ends with words that no later request has would be kept for nobody.
+fn mark(
+    turns: &mut [Turn<'_>],
+    (turn, block): (usize, usize),
+    cached: Option<&Value>,
+) -> Option<()> {
+    let block = turns.get_mut(turn)?.content.get_mut(block)?;
+    let Block::Said(said) = block else { return None };
+    let mut marked = serde_json::to_value(said).ok()?;
+    marked.as_object_mut()?.insert(CACHED.to_owned(), cached?.clone());
+    *block = Block::Marked(marked);
+    Some(())
 }
 
 /// Writes turns.

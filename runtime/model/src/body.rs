@@ -140,6 +140,11 @@ impl Body {
         }
     }
 
+    /// Leaves a field out.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.fields.retain(|(other, _)| other != name);
+    }
+
     /// Adds the fields that the team file asks for; they replace those of the same name.
     pub(crate) fn extend(&mut self, extra: &Map<String, Value>) {
         for (name, value) in extra {

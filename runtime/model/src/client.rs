@@ -23,6 +23,8 @@ pub struct Conversation {
     pub head: Arc<Part<Head>>,
     /// The messages, oldest first.
     pub messages: Messages,
+    /// How many of the newest messages are of this turn alone, so that later ones do not have them.
+    pub passing: usize,
     /// The most tokens that the reply may have.
     pub max_tokens: Option<u64>,
     /// The part that the model plays; it is not sent.

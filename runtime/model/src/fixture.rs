@@ -34,6 +34,7 @@ pub(crate) fn conversation(
     Conversation {
         head: Arc::new(head.into()),
         messages: messages.into_iter().map(Arc::new).collect(),
+        passing: 0,
         max_tokens,
         role: ModelRole::Actor,
         session: None,

@@ -149,7 +149,7 @@ impl Served {
         held: Held,
     ) {
         let Self { context, client, .. } = self;
-        let Held { digest, head, messages } = held;
+        let Held { digest, head, messages, passing } = held;
         let remaining = message
             .headers
             .read(header::REMAINING_MS)
@@ -157,6 +157,7 @@ impl Served {
         let conversation = Conversation {
             head,
             messages,
+            passing,
             max_tokens: request.max_tokens,
             role: request.role,
             session: message.headers.read(header::SESSION),

@@ -190,6 +190,8 @@ pub(crate) struct Held {
     pub(crate) digest: Digest,
     pub(crate) head: Arc<Part<Head>>,
     pub(crate) messages: Messages,
+    /// How many of the newest messages are of this turn alone.
+    pub(crate) passing: usize,
 }
 
 /// Tells whether a reply is the last word of its conversation: it has no calls, and could have.
@@ -234,7 +236,7 @@ impl HeldPrefixes {
                 let head = head.clone().unwrap_or_default();
                 let mark = request.marks.map_or_else(|| mark_of(&head), |marks| marks.head);
                 let (digest, head) = (mark.digest, self.shared(mark.digest, head));
-                (Held { digest, head, messages: Messages::default() }, mark)
+                (Held { digest, head, messages: Messages::default(), passing: 0 }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
@@ -250,6 +252,7 @@ impl HeldPrefixes {
         self.insert(mark, conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
         conversation.messages.extend(rest.iter().cloned());
+        conversation.passing = rest.len();
         Some(conversation)
     }
 

@@ -65,16 +65,17 @@ impl Counters {
                 add(&self.turns, 1);
                 add(&self.turns_failed, is_failed);
                 add(&self.feedback, u64::from(span.attributes.contains(semconv::FEEDBACK)));
-                let used = span.turn_usage().unwrap_or_default();
-                add(&self.input_tokens, used.input_tokens);
-                add(&self.output_tokens, used.output_tokens);
-                add(&self.cost_nano_usd, used.cost_nano_usd);
             }
             Some(semconv::operation::EXECUTE_TOOL) => {
                 add(&self.calls, 1);
                 add(&self.calls_failed, is_failed);
             }
             Some(_) | None => {}
+        }
+        if let Some(used) = span.model_usage() {
+            add(&self.input_tokens, used.input_tokens);
+            add(&self.output_tokens, used.output_tokens);
+            add(&self.cost_nano_usd, used.cost_nano_usd);
         }
     }
 

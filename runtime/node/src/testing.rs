@@ -83,6 +83,7 @@ pub(crate) fn message(run: &RunId, text: &str) -> Submitted {
         trace: TraceContext::root(&agent, run),
         caller_span: None,
         parent: None,
+        begins: false,
         agent,
     }
 }

@@ -78,6 +78,9 @@ pub(crate) struct Run {
     /// How many of its turns are counted as used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) turns: u64,
+    /// The calls since the last of them that are counted too, by the ids of their spans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) asked: Vec<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wire::semconv::{MODEL, SERVED_BY, TURN};
+use wire::semconv::{MODEL, SERVED_BY, TOOL_NAME, TURN};
 use wire::{Name, RunId, SpanRecord, Timestamp, Usage};
 
 use crate::error::Error;
@@ -30,13 +30,14 @@ pub struct UsageRow {
     pub agent: Name,
     /// The model that answered, by its name in the team; of failed turns the one that was asked.
     pub model: Name,
-    /// Model turns, failed ones included.
+    /// Model turns, failed ones included, and calls of tools that asked the model.
     pub turns: u64,
     /// Tokens and money.
     pub usage: Usage,
 }
 
-/// A turn of a model whose span is not kept, as far as it counts as used.
+/// A turn of a model whose span is not kept, or a call of a tool that asks one, as far as it counts
+/// as used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnUsed {
     run: RunId,
@@ -50,8 +51,10 @@ pub struct TurnUsed {
 /// Which turn of a run it is, and of which model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Turn {
-    /// Its number in the run.
+    /// Its number in the run; of a call, that of the turn before it.
     number: u64,
+    /// The call whose tool asked the model, by its span's id; absent means that the agent did.
+    call: Option<u64>,
     model: Name,
 }
 
@@ -72,14 +75,16 @@ impl Turn {
         let number = span.attributes.number(TURN)?;
         let answered = span.attributes.text(SERVED_BY).or_else(|| span.attributes.text(MODEL));
         let model = Name::new(answered?).ok()?;
-        Some(Self { number, model })
+        let id = || u64::from_be_bytes(span.context.span_bytes());
+        let call = span.attributes.contains(TOOL_NAME).then(id);
+        Some(Self { number, call, model })
     }
 }
 
 impl TurnUsed {
     /// Returns what a span says of a turn, if it stands for one.
     pub fn of(span: &SpanRecord) -> Option<Self> {
-        let (used, turn) = (span.turn_usage()?, Turn::of(span)?);
+        let (used, turn) = (span.model_usage()?, Turn::of(span)?);
         let (run, agent) = (span.run.clone(), span.agent.clone());
         let (start, end) = (span.start, span.end);
         Some(Self { run, agent, turn, start, end, used })
@@ -100,22 +105,33 @@ pub(crate) struct Tally<'s> {
 
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
-    /// were counted tells whether this one was. Of a run that was dropped that number is gone, but
-    /// its turns ended before it did.
+    /// were counted tells whether this one was, and whether a call was that came before another
+    /// turn. Of a run that was dropped that number is gone, but its turns ended before it did.
     pub(crate) fn count(
         &mut self,
         pending: &mut Pending,
         runs: &mut Rows<'s, Run>,
         counted: Counted<'s>,
     ) -> Result<(), Error> {
-        let Counted { run, agent, turn: Turn { number, model }, start, end, used: more } = counted;
+        let Counted { run, agent, turn, start, end, used: more } = counted;
+        let Turn { number, call, model } = turn;
         let run = runs.get(pending, run)?;
         let before = run.row().map_or(0, |run| run.turns);
         let may_be_dropped = before == 0 && Some(end) <= pending.runs_dropped_until();
-        if may_be_dropped || *number < before {
+        let is_over = number + u64::from(call.is_some()) < before;
+        let is_counted =
+            || run.row().zip(*call).is_some_and(|(run, call)| run.asked.contains(&call));
+        if may_be_dropped || is_over || is_counted() {
             return Ok(());
         }
-        run.change().get_or_insert_default().turns = number + 1;
+        let run = run.change().get_or_insert_default();
+        match call {
+            Some(call) => run.asked.push(*call),
+            None => {
+                run.turns = number + 1;
+                run.asked.clear();
+            }
+        }
         let day = start.as_micros() / DAY_US;
         let (turns, used) = self.rows.entry((day, agent, model)).or_default();
         *turns += 1;

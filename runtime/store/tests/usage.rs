@@ -103,6 +103,41 @@ fn turns_are_counted_once_by_day_agent_and_model() {
     assert!(store.verify().is_ok());
 }
 
+/// Makes the span of a call whose tool asked a model, after a turn.
+fn call_span(run: &str, turn: u64, call: &str, model: &str, at: u64) -> SpanRecord {
+    let mut span = turn_span(run, turn, "lead", model, at);
+    span.attributes.set("gen_ai.operation.name", json!("execute_tool"));
+    span.attributes.set("gen_ai.tool.name", json!("ask"));
+    SpanRecord { context: span.context.child("call", call), ..span }
+}
+
+#[test]
+fn calls_of_tools_that_ask_a_model_count_once_with_the_turns() {
+    let unkept = |span: &SpanRecord| Change::Turn(TurnUsed::of(span).unwrap().into());
+    let call = |turn, call| call_span("r", turn, call, "small", DAY_US * 3);
+    let turn = |number| turn("r", number, "lead", "large", DAY_US * 3);
+    let changes = [
+        turn(0),
+        spanned(&call(0, "a")),
+        unkept(&call(0, "b")),
+        turn(1),
+        turn(2),
+        unkept(&call(2, "c")),
+        spanned(&call(2, "d")),
+    ];
+    let expected = [row(3, "lead", "large", 3), row(3, "lead", "small", 4)];
+    // Wherever a commit ended, what is told again from any place before counts once.
+    for end in 0..=changes.len() {
+        for begin in 0..=end {
+            let dir = tempfile::tempdir().unwrap();
+            let (store, _) = told::open(&dir.path().join("store"));
+            store.apply(&changes[..end], Some(1)).unwrap();
+            store.apply(&changes[begin..], Some(2)).unwrap();
+            assert_eq!(rows(&store, 0), expected, "{begin}..{end}");
+        }
+    }
+}
+
 #[test]
 fn the_newest_days_are_listed_where_there_are_too_many() {
     let dir = tempfile::tempdir().unwrap();

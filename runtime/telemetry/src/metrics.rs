@@ -20,7 +20,7 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use wire::{Name, SpanRecord, Timestamp, semconv};
+use wire::{Attributes, Name, SpanRecord, Timestamp, semconv};
 
 use bound::Bound;
 use labels::Labels;
@@ -85,12 +85,20 @@ pub struct Metrics {
     calls: Labels<Bound<Histogram<f64>>>,
     runs: Labels<Bound<Histogram<f64>>>,
     turns: Labels<OfTurns>,
+    /// Of calls of tools that ask a model.
+    asking: Labels<Used>,
 }
 
 /// What the turns of a model with the same labels are counted in.
 #[derive(Debug)]
 struct OfTurns {
     time: Bound<Histogram<f64>>,
+    used: Used,
+}
+
+/// What is counted in that models used.
+#[derive(Debug)]
+struct Used {
     /// Tokens that were read.
     input: Bound<Histogram<u64>>,
     /// Tokens that were written.
@@ -171,6 +179,7 @@ impl Metrics {
             calls: Labels::default(),
             runs: Labels::default(),
             turns: Labels::default(),
+            asking: Labels::default(),
             meter,
             registry,
             provider,
@@ -188,6 +197,11 @@ impl Metrics {
             Some(semconv::operation::CHAT) => self.observe_turn(span, took),
             Some(semconv::operation::EXECUTE_TOOL) => {
                 count(&self.calls, names::OF_CALLS, &self.call_time);
+                if span.model_usage().is_some() {
+                    let of_tokens = |told: &[_]| self.used(told);
+                    let used = self.asking.of(&span.attributes, names::OF_TOKENS, of_tokens);
+                    used.made.count(&span.attributes);
+                }
             }
             Some(semconv::operation::INVOKE_AGENT) => {
                 count(&self.runs, names::OF_RUNS, &self.run_time);
@@ -200,33 +214,30 @@ impl Metrics {
         let turns = self.turns.of(&span.attributes, names::OF_MODELS, |told| {
             let is_of_tokens = |label: &&KeyValue| names::OF_TOKENS.contains(&label.key.as_str());
             let of_tokens: Vec<KeyValue> = told.iter().filter(is_of_tokens).cloned().collect();
-            let tokens = |kind| {
-                let kind = [KeyValue::new(names::TOKEN_TYPE, kind)];
-                let labels = [&of_tokens, &self.team, &kind[..]].concat();
-                Bound::new(self.tokens.clone(), labels)
-            };
             OfTurns {
                 time: Bound::new(self.model_time.clone(), [told, &self.team].concat()),
-                input: tokens("input"),
-                output: tokens("output"),
-                cost: Bound::new(self.cost.clone(), [&of_tokens[..], &self.team].concat()),
+                used: self.used(&of_tokens),
             }
         });
-        let OfTurns { time, input, output, cost } = &turns.made;
+        let OfTurns { time, used } = &turns.made;
         time.get().record(took);
         if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
             let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
             self.feedback.add(1, &[time.labels(), &code].concat());
         }
-        let count = |name: &str| span.attributes.number(name);
-        for (name, used) in [(semconv::INPUT_TOKENS, input), (semconv::OUTPUT_TOKENS, output)] {
-            if let Some(tokens) = count(name) {
-                used.get().record(tokens);
-            }
-        }
-        if let Some(nano_usd) = count(semconv::COST_NANO_USD) {
-            #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
-            cost.get().add(nano_usd as f64 / 1e9);
+        used.count(&span.attributes);
+    }
+
+    /// Returns what is counted in that models used which share these labels.
+    fn used(&self, of_tokens: &[KeyValue]) -> Used {
+        let tokens = |kind| {
+            let kind = [KeyValue::new(names::TOKEN_TYPE, kind)];
+            Bound::new(self.tokens.clone(), [of_tokens, &self.team, &kind].concat())
+        };
+        Used {
+            input: tokens("input"),
+            output: tokens("output"),
+            cost: Bound::new(self.cost.clone(), [of_tokens, &self.team].concat()),
         }
     }
 
@@ -278,6 +289,22 @@ impl Metrics {
             RecvTimeoutError::Disconnected => Error::Thread,
         })?;
         ended.map_err(Error::Shutdown)
+    }
+}
+
+impl Used {
+    /// Counts what a span says that was used.
+    fn count(&self, attributes: &Attributes) {
+        let Self { input, output, cost } = self;
+        for (name, used) in [(semconv::INPUT_TOKENS, input), (semconv::OUTPUT_TOKENS, output)] {
+            if let Some(tokens) = attributes.number(name) {
+                used.get().record(tokens);
+            }
+        }
+        if let Some(nano_usd) = attributes.number(semconv::COST_NANO_USD) {
+            #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
+            cost.get().add(nano_usd as f64 / 1e9);
+        }
     }
 }
 

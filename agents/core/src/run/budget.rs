@@ -354,9 +354,17 @@ impl Run {
         let model = offer.and_then(|offer| offer.model.as_ref());
         let price = model.and_then(|model| self.price_ahead(model)).unwrap_or_default();
         let usage = usage.priced(price, Cached::default());
-        self.usage.add(usage);
+        self.spend(position, usage);
         if let Some(pending) = self.pending.get_mut(position) {
             pending.reserve = pending.reserve.less(usage);
+        }
+    }
+
+    /// Counts what a pending call used.
+    pub(super) fn spend(&mut self, position: usize, usage: Usage) {
+        self.usage.add(usage);
+        if let Some(pending) = self.pending.get_mut(position) {
+            pending.spent.add(usage);
         }
     }
 

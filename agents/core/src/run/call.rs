@@ -11,8 +11,8 @@ use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::trace::SpanEvent;
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, Reasoning,
-    RunStatus, Timestamp, Usage, WireError, call_digest,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, Name, OpenKind, Question,
+    Reasoning, RunStatus, Timestamp, Usage, WireError, call_digest,
 };
 
 use super::budget::Share;
@@ -58,6 +58,10 @@ pub(super) struct Pending {
     pub(super) events: Vec<SpanEvent>,
     /// Questions of the last attempt.
     pub(super) questions: u32,
+    /// What is counted already of what its attempts used.
+    pub(super) spent: Usage,
+    /// The model that answered, if it stood in for the one that the tool asks.
+    pub(super) served_by: Option<Name>,
 }
 
 /// Where a call without an outcome stands.
@@ -349,6 +353,8 @@ impl Run {
             attempted: (!asks).then_some(now),
             events: Vec::new(),
             questions: 0,
+            spent: Usage::default(),
+            served_by: None,
         });
         self.sources.push(Source {
             call: key.clone(),
@@ -434,9 +440,12 @@ impl Run {
         self.note_answer(position, effects.now());
         self.end_settled_attempt(position, hop, outcome, effects);
         let usage = self.settled_usage(position, outcome, usage, hop);
+        if let Some(pending) = self.pending.get_mut(position) {
+            pending.served_by = hop.and_then(|hop| hop.served_by.clone());
+        }
         match outcome {
             CallOutcome::Unknown { note } => {
-                self.usage.add(usage);
+                self.spend(position, usage);
                 self.on_unknown(position, note, effects);
             }
             CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
@@ -488,7 +497,7 @@ impl Run {
     ) {
         self.end_settled_attempt(position, None, outcome, effects);
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
-        self.usage.add(usage);
+        self.spend(position, usage);
         let pending = self.pending.remove(position);
         let output = outcome.to_text();
         let mut told = output.clone();
@@ -521,12 +530,14 @@ impl Run {
                 call: &pending.key,
                 offer,
                 arguments: source.map_or(&Value::Null, |source| source.arguments.as_ref()),
+                turn: self.turns.saturating_sub(1),
                 step: self.step(),
                 attempts: pending.attempt,
                 start: pending.started,
                 end: effects.now(),
                 outcome,
-                usage,
+                usage: pending.spent,
+                served_by: pending.served_by.as_ref(),
                 events: &pending.events,
             },
         );

@@ -16,6 +16,10 @@ use crate::dialect::{Act, Exchange};
 /// beside the rest of its first prompt, so that the run has as much for its own work.
 const HISTORY_SHARE: u64 = 2;
 
+/// The share of the exchanges that fit which may be left out, as a divisor, so that those that are
+/// shown begin with the same one in several runs.
+const STEADY_SHARE: u64 = 4;
+
 /// The most characters of one result, and of the arguments of one call, in the note that stands for
 /// the answer of a run without one: enough to know what was done.
 const NOTE_RESULT_CHARS_MAX: usize = 200;
@@ -26,9 +30,13 @@ const NOTE_CALLS_MAX: usize = 20;
 impl Run {
     /// Decides what its models are shown of earlier runs, and takes it in. This holds for as long as
     /// the run is in work.
-    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange]) {
+    ///
+    /// `said` counts the exchanges of the session, those that are out of reach included.
+    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange], said: u64) {
         self.prompts = Prompts::of(&self.plan, self.text());
-        self.exchanges_shown = self.fitting(exchanges);
+        let fitting = self.fitting(exchanges);
+        self.exchanges_shown = if self.plan.edition >= 3 { steady(fitting, said) } else { fitting };
+        self.exchanges_left = exchanges.len().saturating_sub(self.exchanges_shown);
         let shown = newest(exchanges, self.exchanges_shown);
         self.prompts.follow(shown);
         self.tainted |= shown.iter().any(|exchange| exchange.tainted);
@@ -151,6 +159,19 @@ impl Run {
         let offer = self.plan.offer(source.tool.as_str());
         offer.is_some_and(|offer| offer.target == Target::Tool && offer.effect == EffectClass::Read)
     }
+}
+
+/// Returns how many of the exchanges that fit are shown: at least three quarters of them, with an
+/// oldest one that stays the oldest for some runs. Servers keep what prompts have in common up to the
+/// first difference, and one exchange less at the front with each run would leave nothing of it.
+fn steady(fitting: usize, said: u64) -> usize {
+    let fits = fitting as u64;
+    let Some(first) = said.checked_sub(fits).filter(|first| *first > 0) else { return fitting };
+    let last = first + fits / STEADY_SHARE;
+    // Of these places, the one that most powers of two divide is the best one for the longest time.
+    let bits = ((first - 1) ^ last).ilog2();
+    let begin = last >> bits << bits;
+    usize::try_from(said - begin).unwrap_or(fitting)
 }
 
 /// Returns the newest of the exchanges of a session.

@@ -118,6 +118,7 @@ impl Run {
                 steps: 0,
                 resumes: 0,
                 feedback: 0,
+                history: (0, 0),
                 events: &[],
                 joined: Some(&self.submitted.trace),
             },

@@ -303,6 +303,19 @@ impl Run {
         self.on_led(effects, |step| step.planned = Some(planned));
     }
 
+    /// Tells of a turn that ends with its run.
+    pub(super) fn report_unheard(&self, error: &WireError, effects: &mut Effects) {
+        let role = match self.phase {
+            Phase::Thinking => ModelRole::Thinker,
+            Phase::Acting => ModelRole::Actor,
+            Phase::Calling | Phase::Replying => return,
+        };
+        // Where in its entry a span is told of older runs is noted already.
+        if self.turns > 0 && self.plan.edition >= 3 {
+            self.report_turn(role, None, Usage::default(), Err(error), None, effects);
+        }
+    }
+
     fn report_turn(
         &self,
         role: ModelRole,

@@ -36,7 +36,8 @@ impl SessionMachine {
         };
         let exchanges = self.exchanges.iter().map(kept).collect();
         let unresolved = self.unresolved.iter().cloned().collect();
-        Some(Snapshot { cutoff, agent, is_called, begun, seen, exchanges, runs, unresolved })
+        let said = self.said;
+        Some(Snapshot { cutoff, agent, is_called, begun, seen, exchanges, said, runs, unresolved })
     }
 
     /// Counts the runs that are known, those that ended included.
@@ -48,10 +49,11 @@ impl SessionMachine {
     /// was made when a session was allowed to.
     fn is_own(&self, snapshot: &Snapshot) -> bool {
         self.snapshot(snapshot.cutoff).is_some_and(|own| {
-            let said = own.exchanges;
-            let own = Snapshot { exchanges: snapshot.exchanges.clone(), ..own };
-            let has_newest = snapshot.exchanges.ends_with(&said);
-            has_newest && said.is_empty() == snapshot.exchanges.is_empty() && own == *snapshot
+            let shown = own.exchanges;
+            let own =
+                Snapshot { exchanges: snapshot.exchanges.clone(), said: snapshot.said, ..own };
+            let has_newest = snapshot.exchanges.ends_with(&shown);
+            has_newest && shown.is_empty() == snapshot.exchanges.is_empty() && own == *snapshot
         })
     }
 
@@ -65,12 +67,22 @@ impl SessionMachine {
             return Err(Rejected::OutOfPlace);
         }
         let begins = self.activity.is_none();
-        let Snapshot { cutoff: _, agent, is_called, begun, seen, exchanges, runs, unresolved } =
-            snapshot;
+        let Snapshot {
+            cutoff: _,
+            agent,
+            is_called,
+            begun,
+            seen,
+            exchanges,
+            said,
+            runs,
+            unresolved,
+        } = snapshot;
         self.activity = Some(Activity { agent, is_called, begun, seen });
         self.exchanges.clear();
-        let said = |KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted };
-        self.remember(exchanges.into_iter().map(said).collect());
+        self.said = said.saturating_sub(exchanges.len() as u64);
+        let shown = |KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted };
+        self.remember(exchanges.into_iter().map(shown).collect());
         self.ended.clear();
         self.known = runs
             .into_iter()

@@ -3,12 +3,12 @@
 use wire::plan::{Offer, Target};
 use wire::semconv::{self, operation};
 use wire::trace::SpanEvent;
-use wire::{Attribute, Attributes, CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
+use wire::{Attribute, Attributes, CallKey, CallOutcome, Name, SpanRecord, Timestamp, Usage};
 
 use serde_json::Value;
 
 use super::content::Contents;
-use super::{RunFacts, outcome_failure, set_usage};
+use super::{RunFacts, outcome_failure, set_asked, set_usage};
 
 /// A call that is over.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct CallFacts<'a> {
     pub offer: &'a Offer,
     /// The arguments.
     pub arguments: &'a Value,
+    /// The last turn before it, by its number in the run, from 0.
+    pub turn: u32,
     /// The step it belongs to, from 1.
     pub step: u32,
     /// How often it was made.
@@ -29,8 +31,10 @@ pub struct CallFacts<'a> {
     pub end: Timestamp,
     /// How it ended.
     pub outcome: &'a CallOutcome,
-    /// Tokens that it used, if it was a run of another agent.
+    /// What all attempts at it used, if it was a run of another agent or its tool asks a model.
     pub usage: Usage,
+    /// The model that answered, if it stood in for the one that its tool asks.
+    pub served_by: Option<&'a Name>,
     /// What happened meanwhile.
     pub events: &'a [SpanEvent],
 }
@@ -44,6 +48,10 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     attributes.set(semconv::OUTCOME, Attribute::Word(call.outcome.as_str()));
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);
+        if let Some(asked) = &call.offer.model {
+            set_asked(&mut attributes, facts.plan, asked, call.served_by, None);
+            attributes.set(semconv::TURN, call.turn);
+        }
     }
     if facts.are_read() {
         describe(&mut attributes, facts, call);

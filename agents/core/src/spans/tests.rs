@@ -211,12 +211,14 @@ fn a_call_is_a_tool_execution_below_its_run() {
                 call: &key,
                 offer,
                 arguments: &arguments,
+                turn: 0,
                 step: 1,
                 attempts: 2,
                 start: START,
                 end: END,
                 outcome,
                 usage: Usage::of_tokens(1, 2),
+                served_by: None,
                 events: &[],
             };
             let span = call_span(&facts, &call);
@@ -235,6 +237,54 @@ fn a_call_is_a_tool_execution_below_its_run() {
                 }),
             );
         }
+    }
+}
+
+#[test]
+fn a_call_of_a_tool_that_asks_a_model_says_which_one_used_what() {
+    let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, true));
+    let served = |provider: &str, model: &str| Served {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        ..Served::default()
+    };
+    plan.served =
+        [(name("small"), served("ollama", "llama")), (name("spare"), served("openai", "gpt-x"))]
+            .into();
+    let spare = name("spare");
+    let used = Usage::of_tokens(1, 2);
+    let said = |provider: &str, model: &str, by: Option<&str>| {
+        json!({"gen_ai.provider.name": provider, "gen_ai.request.model": model,
+            "callboard.model": "small", "callboard.served_by": by, "callboard.turn": 3})
+    };
+    let nothing = json!({"gen_ai.request.model": null, "callboard.model": null});
+    let cases = [
+        (Some("small"), None, used, said("ollama", "llama", None), Some(used)),
+        (Some("small"), Some(&spare), used, said("openai", "gpt-x", Some("spare")), Some(used)),
+        // What was refused before a model was asked counts nowhere, and agents tell their own turns.
+        (Some("small"), None, Usage::default(), nothing.clone(), None),
+        (None, None, used, nothing, None),
+    ];
+    for (model, served_by, usage, told, counted) in cases {
+        plan.tools[1].model = model.map(name);
+        let facts = stored(&plan, (&session, &run, &trace));
+        let call = CallFacts {
+            call: &CallKey::new("k").unwrap(),
+            offer: &plan.tools[1],
+            arguments: &json!({}),
+            turn: 3,
+            step: 2,
+            attempts: 1,
+            start: START,
+            end: END,
+            outcome: &CallOutcome::text("r"),
+            usage,
+            served_by,
+            events: &[],
+        };
+        let span = call_span(&facts, &call);
+        assert_has(&span.attributes, &told);
+        assert_eq!(span.model_usage(), counted, "{told}");
     }
 }
 
@@ -364,6 +414,7 @@ fn ended(reply: &RunReply) -> EndFacts<'_> {
         steps: 4,
         resumes: 1,
         feedback: 2,
+        history: (3, 0),
         events: &[],
         joined: None,
     }
@@ -397,6 +448,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
         &json!({
             "callboard.step": 4, "callboard.resumes": 1, "callboard.feedback.rounds": 2,
             "callboard.outcome": "completed", "callboard.joined": null,
+            "callboard.history.shown": 3, "callboard.history.left_out": null,
             "gen_ai.agent.description": "Answers questions.", "callboard.budget.steps_left": 7,
         }),
     );
@@ -445,12 +497,14 @@ fn spans_hold_what_their_plan_permits() {
             call: &key,
             offer: &plan.tools[0],
             arguments: &arguments,
+            turn: 0,
             step: 1,
             attempts: 1,
             start: START,
             end: END,
             outcome: &CallOutcome::text("found"),
             usage: Usage::default(),
+            served_by: None,
             events: &[],
         };
         let span = call_span(&facts, &call);

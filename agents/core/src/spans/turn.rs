@@ -4,7 +4,7 @@ use serde_json::json;
 use wire::chat::TurnDetail;
 use wire::entry::{Feedback, TurnReport, Unread};
 use wire::plan::{Dialect, Served};
-use wire::semconv::{self, PROVIDER_UNKNOWN, operation};
+use wire::semconv::{self, operation};
 use wire::trace::SpanKind;
 use wire::{
     Attribute, Attributes, ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage,
@@ -12,7 +12,7 @@ use wire::{
 };
 
 use super::content::{Contents, Part, Said};
-use super::{RunFacts, failure, set_name, set_server, set_usage};
+use super::{RunFacts, failure, set_asked, set_usage};
 
 /// A model turn that is over.
 #[derive(Clone, Copy, Debug)]
@@ -50,16 +50,10 @@ pub struct TurnFacts<'a> {
 /// Makes the span of a model turn.
 pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     let mut attributes = facts.attributes(operation::CHAT);
-    let asked = facts.plan.served.get(turn.model);
     let served_by = turn.report.and_then(|(report, _)| report.served_by.as_ref());
-    let served = served_by.map_or(asked, |name| facts.plan.served.get(name));
     let reported = turn.report.map(|(report, _)| report.provider.as_str());
-    let provider = reported.or(served.map(|served| served.provider.as_str()));
-    attributes.set(semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
+    let served = set_asked(&mut attributes, facts.plan, turn.model, served_by, reported);
     let model = served.map_or(turn.model.as_str(), |served| served.model.as_str());
-    attributes.set(semconv::REQUEST_MODEL, model);
-    set_server(&mut attributes, served.and_then(|served| served.server.as_ref()));
-    attributes.set(semconv::MODEL, turn.model.clone());
     attributes.set(semconv::ROLE, Attribute::Word(turn.role.as_str()));
     attributes.set(semconv::TURN, turn.turn);
     if let Some((report, usage)) = turn.report {
@@ -73,8 +67,6 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     {
         attributes.set(semconv::FEEDBACK, first.code.as_str());
     }
-    // Whoever counts what was used counts it for the model that answered.
-    set_name(&mut attributes, semconv::SERVED_BY, served_by);
     if facts.are_read() {
         describe(&mut attributes, facts, turn, served);
     }

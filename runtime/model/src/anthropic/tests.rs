@@ -72,6 +72,51 @@ fn user_and_model_alternate_whatever_the_conversation() {
 }
 
 #[test]
+fn what_is_kept_by_the_server_ends_where_later_requests_go_on() {
+    let cached = json!({"type": "ephemeral"});
+    let mut server = server(true);
+    server.extra_body.insert("cache_control".to_owned(), cached.clone());
+    let asking = |passing| {
+        let messages = vec![
+            system("Be brief."),
+            user("a"),
+            said("look", vec![call("x", "now", "{}")]),
+            result("x", "1"),
+            user("Say what to do next."),
+        ];
+        Conversation { passing, ..conversation(Head::default(), messages, None) }
+    };
+    let first = Conversation {
+        passing: 1,
+        ..conversation(Head::default(), vec![system("Be brief."), user("a")], None)
+    };
+    for (asked, place, at_body) in [
+        // By turn and block.
+        (asking(1), Some((2, 0)), false),
+        (asking(2), Some((1, 1)), false),
+        (asking(0), None, true),
+        // Nothing but the system's text lasts.
+        (first, None, true),
+    ] {
+        let protocol = AnthropicProtocol::new(server.clone());
+        let (body, _) = sent(&protocol, &asked).unwrap();
+        assert_eq!(body.get("cache_control"), at_body.then_some(&cached), "{place:?}");
+        let mut marked = Vec::new();
+        for (turn, said) in body["messages"].as_array().unwrap().iter().enumerate() {
+            for (block, said) in said["content"].as_array().unwrap().iter().enumerate() {
+                marked.extend(said.get("cache_control").map(|mark| ((turn, block), mark.clone())));
+            }
+        }
+        assert_eq!(
+            marked,
+            place.map(|place| (place, cached.clone())).into_iter().collect::<Vec<_>>()
+        );
+        let (plain, _) = sent(&self::protocol(), &asked).unwrap();
+        assert!(!plain.to_string().contains("cache_control"), "nobody asked for it");
+    }
+}
+
+#[test]
 fn parameters_of_tools_have_a_plain_object_at_their_root() {
     let parameters = json!({"oneOf": [
         {"properties": {"a": {"type": "string"}}, "required": ["a"]},

@@ -118,6 +118,7 @@ pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {
     Conversation {
         head: Arc::new(Head::default().into()),
         messages: messages.into_iter().map(Arc::new).collect(),
+        passing: 0,
         max_tokens: None,
         role: ModelRole::Actor,
         session: None,

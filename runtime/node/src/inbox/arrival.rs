@@ -74,6 +74,7 @@ impl Porter {
         if known.is_none() {
             self.check_prices(&request, &plan)?;
         }
+        let begins = name.is_some() && request.session.is_none();
         let run = name.unwrap_or_else(RunId::fresh);
         let session = session_of(&request, &run, known)?;
         let now = clock::now();
@@ -104,6 +105,7 @@ impl Porter {
             trace,
             caller_span: caller,
             parent: request.parent,
+            begins,
         };
         let is_let_go = message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED);
         Ok(Arrival { session, submitted, unless_known: None, is_let_go })

@@ -6,7 +6,8 @@ use std::time::Duration;
 use bus::Subscription;
 use node::Node;
 use serde_json::{Value, json};
-use wire::{ModelRequest, RunStatus, TraceContext, header};
+use store::TraceQuery;
+use wire::{ModelRequest, RunStatus, Timestamp, TraceContext, header};
 
 use crate::house;
 
@@ -127,6 +128,12 @@ async fn an_agent_has_a_joke_told_and_translated_by_another_model() {
     let (turns, calls) = (tokens("chat "), tokens("execute_tool "));
     assert!(calls > 0, "the models behind the tools used nothing");
     assert_eq!(reply.usage.total(), turns + calls, "what a tool's model uses counts");
+    let days = team.store().usage(Timestamp::default()).unwrap();
+    let used: Vec<_> =
+        days.iter().map(|row| (row.model.as_str(), row.turns, row.usage.total())).collect();
+    assert_eq!(used, [("large", 3, turns), ("small", 2, calls)]);
+    let page = team.store().traces(&TraceQuery::default(), 1).unwrap();
+    assert_eq!(page.rows[0].usage.total(), turns + calls, "the trace as a whole");
     node.drain(Duration::from_secs(5)).await;
 }
 

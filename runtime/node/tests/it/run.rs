@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus::Message;
 use node::Node;
-use wire::{Headers, RunReply, RunRequest, RunStatus};
+use wire::{Headers, ModelRequest, Name, RunReply, RunRequest, RunStatus, SessionId};
 
 use crate::house;
 
@@ -61,6 +61,29 @@ async fn the_team_answers_and_its_chain_is_one_trace() {
     }
     assert_eq!(find("invoke_agent lead").parent, None);
     node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_begins_a_conversation_whatever_its_run_is_called() {
+    const TEAM: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
+        [agents.a]\ninstructions = 'You are brief.'\nmodel = 'm'\n";
+    let replies = [serde_json::json!({"content": "Yes."})];
+    for (session, run, shown) in [(Some("42"), "x", 3), (None, "42", 1), (Some("y"), "x", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let node = house::start_with(folder.path(), TEAM, &[("m.jsonl", &replies)]).await;
+        let team = node.team("team").unwrap();
+        let model = team.subjects().model(&team.team().name, &Name::new("m").unwrap());
+        house::say(&node, "My name is Ada.", Some(&SessionId::new("42").unwrap())).await;
+        let mut questions = node.bus().subscribe(&model, None).await.unwrap();
+        let session = session.map(|session| SessionId::new(session).unwrap());
+        let request = RunRequest { session, ..question(run) };
+        let reply: RunReply = serde_json::from_slice(&ask(&node, &request).await.payload).unwrap();
+        assert_eq!(reply.status, RunStatus::Completed, "{reply:?}");
+        let message = questions.next().await.unwrap();
+        let asked: ModelRequest = serde_json::from_slice(&message.payload).unwrap();
+        assert_eq!(asked.messages.len(), shown, "{request:?}");
+        node.drain(Duration::from_secs(5)).await;
+    }
 }
 
 #[tokio::test]

@@ -28,9 +28,9 @@ pub struct EndedSpan {
     pub(crate) error: Option<String>,
     /// The tool that was called.
     pub(crate) tool: Option<String>,
-    /// The turn of a model that it stands for.
+    /// The turn of a model that it stands for, or in which its tool asks one.
     pub(crate) turn: Option<Turn>,
-    /// What the turn used; other spans repeat what their turns used.
+    /// What was used then; other spans repeat what those used.
     pub(crate) used: Usage,
     pub(crate) told: Told,
 }
@@ -38,7 +38,7 @@ pub struct EndedSpan {
 impl EndedSpan {
     /// Takes of a span what the store has to know. Its error is told as it is.
     pub fn of(span: SpanRecord, told: Told) -> Self {
-        let used = span.turn_usage();
+        let used = span.model_usage();
         let turn = used.and_then(|_| Turn::of(&span));
         let tool = span.attributes.text(TOOL_NAME).map(str::to_owned);
         let SpanRecord { context, parent, name, start, end, session, run, agent, error, .. } = span;

@@ -8,13 +8,13 @@ type Named = (&'static str, &'static str);
 pub(super) const MODEL_TIME: Named =
     ("gen_ai.client.operation.duration", "Time of the turns of models.");
 pub(super) const TOKENS: Named =
-    ("gen_ai.client.token.usage", "Tokens that turns of models read and wrote.");
+    ("gen_ai.client.token.usage", "Tokens that models read and wrote.");
 pub(super) const CALL_TIME: Named =
     ("callboard.call.duration", "Time of calls of tools and agents, from decision to outcome.");
 pub(super) const RUN_TIME: Named =
     ("callboard.run.duration", "Time of runs, from acceptance to reply.");
 pub(super) const COST: Named =
-    ("callboard.cost", "What turns of models cost by the prices of the team file, in US dollars.");
+    ("callboard.cost", "What models cost by the prices of the team file, in US dollars.");
 pub(super) const FEEDBACK: Named =
     ("callboard.feedback", "Replies of models that could not be used.");
 pub(super) const SYNC_TIME: Named =
@@ -41,7 +41,7 @@ pub(super) const OF_MODELS: &[&str] = &[
     semconv::ERROR_TYPE,
     semconv::ROLE,
 ];
-/// By what the tokens of such turns and their cost are told apart.
+/// By what the tokens of models and their cost are told apart.
 pub(super) const OF_TOKENS: &[&str] = &[
     semconv::OPERATION_NAME,
     semconv::PROVIDER_NAME,

@@ -47,6 +47,12 @@ fn spans_become_times_tokens_and_money() {
     let call = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
         "gen_ai.agent.name": "lead", "callboard.outcome": "unknown", "error.type": "_OTHER"});
     first.observe(&span(2_000, &call));
+    let asking = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
+        "gen_ai.agent.name": "lead", "callboard.outcome": "unknown", "error.type": "_OTHER",
+        "callboard.model": "small", "gen_ai.request.model": "s",
+        "gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 1,
+        "callboard.usage.cost_nano_usd": 250_000_000_u64});
+    first.observe(&span(2_000, &asking));
     let run = |outcome: &str| {
         json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "lead",
             "callboard.outcome": outcome})
@@ -59,6 +65,8 @@ fn spans_become_times_tokens_and_money() {
     let model = "callboard_role=\"actor\",callboard_team=\"one\",gen_ai_operation_name=\"chat\",\
                  gen_ai_provider_name=\"openai\",gen_ai_request_model=\"m\",\
                  gen_ai_response_model=\"m-1\"";
+    let of_tool =
+        "callboard_team=\"one\",gen_ai_operation_name=\"execute_tool\",gen_ai_request_model=\"s\"";
     let expected = [
         ("gen_ai_client_operation_duration_seconds_count", vec![format!("{{{model}}} 2")]),
         ("gen_ai_client_operation_duration_seconds_sum", vec![format!("{{{model}}} 0.55")]),
@@ -69,9 +77,13 @@ fn spans_become_times_tokens_and_money() {
                     let tokens = if kind == "input" { 40 } else { 6 };
                     format!("{{{model},gen_ai_token_type=\"{kind}\"}} {tokens}")
                 })
-                .to_vec(),
+                .into_iter()
+                .chain([("input", 7), ("output", 1)].map(|(kind, tokens)| {
+                    format!("{{{of_tool},gen_ai_token_type=\"{kind}\"}} {tokens}")
+                }))
+                .collect(),
         ),
-        ("callboard_cost_total", vec![format!("{{{model}}} 3")]),
+        ("callboard_cost_total", vec![format!("{{{model}}} 3"), format!("{{{of_tool}}} 0.25")]),
         (
             "callboard_feedback_total",
             vec![format!("{{callboard_feedback=\"empty_reply\",{model}}} 2")],
@@ -80,7 +92,7 @@ fn spans_become_times_tokens_and_money() {
             "callboard_call_duration_seconds_count",
             vec![
                 "{callboard_outcome=\"unknown\",callboard_team=\"one\",error_type=\"_OTHER\",\
-                  gen_ai_agent_name=\"lead\",gen_ai_tool_name=\"pay\"} 1"
+                  gen_ai_agent_name=\"lead\",gen_ai_tool_name=\"pay\"} 2"
                     .to_owned(),
             ],
         ),

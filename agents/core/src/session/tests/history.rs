@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wire::entry::{Body, Entry, Input, ModelOutcome, ModelReplied, Reading};
 use wire::money::{ModelPrice, Price};
-use wire::plan::{Limits, WhenBusy};
+use wire::plan::{EDITION, Limits, WhenBusy};
 use wire::{Digest, ErrorCode, FinishReason, ModelRole, Plan, RunStatus, Timestamp, WireError};
 
 use super::busy::when_busy;
@@ -257,6 +257,72 @@ fn a_run_is_shown_the_newest_exchanges_that_fit() {
         let case = format!("{history:?} {messages} {sizes:?} {budget:?}");
         let count = machine.transcript().map(|(_, transcript)| transcript.history.len());
         assert_eq!(count, Some(shown), "{case}");
+    }
+}
+
+#[test]
+fn several_runs_in_a_row_are_shown_a_history_that_begins_alike() {
+    // Ten exchanges fit, by number or by bytes, and the counts are those after so many runs.
+    let by_number = |limits: &mut Limits| limits.history_messages_max = 20;
+    let by_bytes = |limits: &mut Limits| limits.history_tokens_max = Some(475);
+    for (edition, bound, changes_max) in [
+        (EDITION, &by_number as &dyn Fn(&mut Limits), 12),
+        (EDITION, &by_bytes, 16),
+        (2, &by_number, 31),
+    ] {
+        let plan = Plan { edition, ..with(actor(), bound) };
+        let mut begins = Vec::new();
+        for runs in 0..40 {
+            let inputs = [conversation(&[87; 40][..runs]), vec![submit("q")]].concat();
+            let machine = played(&plan, &inputs);
+            let (_, transcript) = machine.transcript().unwrap();
+            let (shown, fitting) = (transcript.history.len(), runs.min(10));
+            assert!(shown <= fitting && shown * 4 >= fitting * 3, "{shown} of {fitting}");
+            begins.push(transcript.history.first().map(|first| first.user.clone()));
+        }
+        begins.dedup();
+        assert!(begins.len() <= changes_max, "{} with {edition}", begins.len());
+        assert!(edition == EDITION || begins.len() == changes_max, "{}", begins.len());
+    }
+}
+
+#[test]
+fn a_run_that_begins_a_conversation_is_shown_nothing_of_one_before() {
+    let begins = |id| {
+        let mut input = submit(id);
+        if let Input::Submitted(submitted) = &mut input {
+            submitted.begins = true;
+        }
+        input
+    };
+    for (second, shown) in [(submit("q"), 1), (begins("q"), 0)] {
+        let mut inputs = vec![submit("r"), answer("r", 0, "42"), second];
+        let machine = played(&actor(), &inputs);
+        let (_, transcript) = machine.transcript().unwrap();
+        assert_eq!(transcript.history.len(), shown);
+        inputs.push(answer("q", 0, "43"));
+        let machine = played(&actor(), &inputs);
+        assert_eq!(kept(&machine), [("ask r", "42"), ("ask q", "43")], "nothing is lost");
+    }
+}
+
+#[test]
+fn a_session_that_goes_on_from_a_snapshot_shows_the_same() {
+    let plan = with(actor(), |limits| limits.history_messages_max = 20);
+    let plans = HashMap::from([(Digest::of(b"plan"), plan.clone().into())]);
+    for runs in 10..30 {
+        let before = played(&plan, &conversation(&[10; 30][..runs]));
+        let snapshot = before.snapshot(Timestamp::default()).unwrap();
+        let mut whole = before;
+        let mut short = SessionMachine::new(name("team"), session());
+        let now = Timestamp::from_micros(1);
+        short.apply(now, &Input::Snapshot(Box::new(snapshot)), &plans).unwrap();
+        let shown = [&mut whole, &mut short].map(|machine| {
+            machine.apply(now, &submit("q"), &plans).unwrap();
+            let (_, transcript) = machine.transcript().unwrap();
+            transcript.history.to_vec()
+        });
+        assert_eq!(shown[0], shown[1], "{runs}");
     }
 }
 

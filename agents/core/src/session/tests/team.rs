@@ -140,6 +140,7 @@ pub(super) fn submitted(id: &str) -> Submitted {
         trace: TraceContext::root(&name("team"), &run(id)),
         caller_span: None,
         parent: None,
+        begins: false,
     }
 }
 

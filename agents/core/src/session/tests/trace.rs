@@ -5,12 +5,13 @@ use serde_json::json;
 use wire::Input;
 use wire::hop::Hop;
 use wire::plan::{Permission, WhenBusy};
-use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, semconv};
+use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, Usage, semconv};
 
 use super::busy::when_busy;
 use super::team::{
-    RESUMED, actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering,
-    planned, planner, probed, resolve, session, submit, suspend, thinker, thought, unknown,
+    RESUMED, actor, allow, answer, calls, cancel, deny, done, found, garbage, late, lost, name,
+    offering, planned, planner, probed, resolve, session, submit, submit_below, suspend, thinker,
+    thought, unknown,
 };
 use crate::effect::Effect;
 use crate::session::SessionMachine;
@@ -139,6 +140,49 @@ fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
         let (told, end) = rest.split_at(expected.len());
         assert_eq!(told, expected, "{lines:?}");
         assert_eq!((end.len(), end.last()), (2, Some(&run)), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_turn_that_ends_with_its_run_is_told_of() {
+    let before = Plan { edition: 2, ..actor() };
+    let resumed = [(3, RESUMED); 3];
+    for (plan, rows, expected) in [
+        (
+            actor(),
+            vec![(5, cancel("r"))],
+            &["chat small 0-5 E4004", "invoke_agent lead 0-5 E4004"][..],
+        ),
+        (actor(), vec![(5, late("r"))], &["chat small 0-5 E1007", "invoke_agent lead 0-5 E1007"]),
+        (
+            thinker(),
+            vec![(5, cancel("r"))],
+            &["chat large 0-5 E4004", "invoke_agent lead 0-5 E4004"],
+        ),
+        (
+            actor(),
+            resumed.to_vec(),
+            &["chat small 3-3 E4005", "invoke_agent lead 0-3 E4005 resumed@3 resumed@3"],
+        ),
+        (before, vec![(5, cancel("r"))], &["invoke_agent lead 0-5 E4004"]),
+    ] {
+        let rows = [vec![(0, submit("r"))], rows].concat();
+        let spans = spans(&plan, &rows);
+        assert_eq!(spans.iter().map(line).collect::<Vec<_>>(), expected);
+        // What a turn may have used of which nobody heard is no measure.
+        let used = spans.iter().filter_map(SpanRecord::model_usage);
+        assert!(used.into_iter().all(Usage::is_none), "{expected:?}");
+    }
+}
+
+#[test]
+fn what_is_set_aside_for_a_call_that_ends_with_its_run_is_not_measured() {
+    let asks = offering(actor(), "look", |offer| offer.model = Some(name("small")));
+    for submitted in [submit("r"), submit_below("r", 1)] {
+        let rows = [(0, submitted), (1, calls("r", 0, &["look"])), (2, cancel("r"))];
+        let spans = spans(&asks, &rows);
+        let used = spans.iter().filter_map(SpanRecord::model_usage).map(|used| used.total());
+        assert_eq!(used.sum::<u64>(), 10, "that of the turn");
     }
 }
 

@@ -32,7 +32,9 @@ rows=chain-,streamed-32,delegate,parallel,growth-100,tokens
 # be small. Which dialects and which models' servers a team uses is up to its file, so that what no
 # row comes to of `agents-core` and `model` may be in each step of others, and so is whether there is
 # TLS on the way to one; of the other crates most is built to be small anyway.
+# What makes a grammar or a schema of its own does so once for an agent or a tool.
 whole='aho_corasick|bus|journal|node|opentelemetry_sdk|sled|store|telemetry|tokio|wire'
+whole="$whole|agents_core7grammar|model5lower"
 of_whole="^(_ZN[0-9]+(_\\\$LT\\\$)?)?($whole)(\\.|[0-9])"
 
 # Prints what the names of functions depend on, as a sum.
@@ -49,6 +51,9 @@ names() (
 # Flags that are named in the environment take the place of those in .cargo/config.toml.
 flags='--cfg tokio_unstable'
 
+# A call that is never made is put into its caller only where that takes no more room than the call.
+small='-Cllvm-args=-inline-cold-callsite-threshold=10 -Cllvm-args=-inlinecold-threshold=10'
+
 # What is hot lies together in the file, where the linker is one that can.
 together=
 if [ "$(uname -s)" = Linux ]; then
@@ -61,7 +66,7 @@ if [ "${1-}" != record ]; then
             "settings; what is built is slower than it could be: sh deploy/release.sh record" >&2
         export BENCH_RECORD_OF_OTHERS=1
     fi
-    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $together $flags"
+    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $small $together $flags"
     exec cargo "$@"
 fi
 

@@ -10,7 +10,8 @@ use opentelemetry_sdk::error::OTelSdkError;
 use reqwest::Url;
 use wire::WireError;
 
-/// How long one request may take, its retries included.
+/// How long one request may take. It is also how long after the first try the client of OTLP still
+/// makes a request again, so that with the last of them it may take twice as long.
 pub const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The path of traces below an OTLP endpoint.

@@ -5,12 +5,18 @@ use std::time::{Duration, SystemTime};
 use opentelemetry::trace::{
     Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use wire::trace::SpanKind as Side;
 use wire::{SpanEvent, SpanLink, SpanRecord, Timestamp, TraceContext, semconv};
 
 use crate::attribute::attributes;
+
+/// What a span takes in memory, and more than on the wire, without its texts.
+const SPAN_BYTES: usize = 512;
+
+/// The same of an attribute, an event or a link.
+const PART_BYTES: usize = 64;
 
 /// Turns a span, whose own context is given in OpenTelemetry's form already.
 pub(crate) fn span_data(
@@ -73,6 +79,30 @@ pub(crate) fn span_context(context: &TraceContext) -> SpanContext {
         false,
         TraceState::default(),
     )
+}
+
+/// Estimates the bytes of a span, rather too high.
+pub(crate) fn bytes(span: &SpanData) -> usize {
+    let error = match &span.status {
+        Status::Error { description } => description.len(),
+        Status::Unset | Status::Ok => 0,
+    };
+    let events = span.events.iter();
+    let events = events.map(|it| PART_BYTES + it.name.len() + bytes_of(&it.attributes));
+    let links = span.links.iter().map(|it| PART_BYTES + bytes_of(&it.attributes));
+    let parts: usize = events.chain(links).sum();
+    SPAN_BYTES + span.name.len() + error + bytes_of(&span.attributes) + parts
+}
+
+fn bytes_of(attributes: &[KeyValue]) -> usize {
+    let value = |value: &Value| match value {
+        Value::String(text) => text.as_str().len(),
+        Value::Array(Array::String(texts)) => {
+            texts.iter().map(|text| PART_BYTES + text.as_str().len()).sum()
+        }
+        _ => 0,
+    };
+    attributes.iter().map(|it| PART_BYTES + it.key.as_str().len() + value(&it.value)).sum()
 }
 
 fn event(event: &SpanEvent) -> Event {

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use std::io::{BufReader, Write as _};
-use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,27 +24,43 @@ use wire::{
 struct Seen {
     head: String,
     body: ExportTraceServiceRequest,
+    bytes: usize,
+    /// What it was answered, if anything.
+    answer: Option<u16>,
 }
+
+/// Says what the next request is answered; without an answer the endpoint hangs up.
+type Answer = Box<dyn FnMut(&Seen) -> Option<u16> + Send>;
 
 /// Starts an endpoint that takes everything, and returns its address and what it sees.
 fn endpoint() -> (String, Receiver<Seen>) {
+    endpoint_that(Box::new(|_| Some(200)))
+}
+
+fn endpoint_that(mut answer: Answer) -> (String, Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (seen, all) = channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            while let Some(request) = read_request(&mut stream) {
-                // Before the answer, after which those who sent it look at what was seen.
-                if seen.send(request).is_err() {
-                    return;
-                }
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                stream.get_mut().write_all(answer.as_bytes()).unwrap();
-            }
+            serve(BufReader::new(stream.unwrap()), &mut answer, &seen);
         }
     });
     (address, all)
+}
+
+fn serve(mut stream: BufReader<TcpStream>, answer: &mut Answer, seen: &Sender<Seen>) {
+    while let Some(mut request) = read_request(&mut stream) {
+        let status = answer(&request);
+        request.answer = status;
+        // Before the answer, after which those who sent it look at what was seen.
+        if seen.send(request).is_err() {
+            return;
+        }
+        let Some(status) = status else { return };
+        let answer = format!("HTTP/1.1 {status} -\r\ncontent-length: 0\r\n\r\n");
+        stream.get_mut().write_all(answer.as_bytes()).unwrap();
+    }
 }
 
 fn read_request(stream: &mut impl std::io::BufRead) -> Option<Seen> {
@@ -58,7 +74,9 @@ fn read_request(stream: &mut impl std::io::BufRead) -> Option<Seen> {
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     let mut body = vec![0; length.parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
-    Some(Seen { head, body: ExportTraceServiceRequest::decode(body.as_slice()).unwrap() })
+    let bytes = body.len();
+    let body = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+    Some(Seen { head, body, bytes, answer: None })
 }
 
 fn service() -> Service {
@@ -234,6 +252,102 @@ fn every_span_of_a_burst_arrives_once() {
     ids.sort();
     expected.sort();
     assert_eq!(ids, expected);
+}
+
+/// Makes spans whose ids follow from their number, with a text of some bytes.
+fn numbered(count: usize, bytes: usize) -> Vec<SpanRecord> {
+    let text = "x".repeat(bytes);
+    let make = |n: usize| {
+        let attributes = Attributes::from_iter([(semconv::TOOL_CALL_RESULT, json!(text))]);
+        SpanRecord { attributes, ..span(root().child("call", &n.to_string()), None) }
+    };
+    (0..count).map(make).collect()
+}
+
+#[test]
+fn spans_wait_for_an_endpoint_that_is_away() {
+    // The client alone tries four times.
+    let cases: [(Option<u16>, usize, bool); 7] = [
+        (None, 6, true),
+        (Some(429), 6, true),
+        (Some(503), 6, true),
+        (Some(504), 6, true),
+        (Some(400), 1, false),
+        (Some(413), 1, false),
+        (Some(500), 1, false),
+    ];
+    let checks = cases.map(|(answer, times, arrives)| {
+        thread::spawn(move || {
+            let mut before = times;
+            let (address, seen) = endpoint_that(Box::new(move |_| {
+                let is_away = before > 0;
+                before = before.saturating_sub(1);
+                if is_away { answer } else { Some(200) }
+            }));
+            let exporter = Exporter::start(&address, &service(), &[]).unwrap();
+            exporter.export(&span(root(), None));
+            // What is tried again when the exporter stops is given up.
+            let requests: Vec<Seen> = (0..times + usize::from(arrives))
+                .map(|_| seen.recv_timeout(Duration::from_secs(60)).unwrap())
+                .collect();
+            exporter.shutdown(Duration::from_secs(20)).unwrap();
+            assert_eq!(exporter.dropped(), u64::from(!arrives), "{answer:?}");
+            assert_eq!(exporter.queued(), 0, "{answer:?}");
+            let taken: Vec<Seen> =
+                requests.into_iter().filter(|request| request.answer == Some(200)).collect();
+            let ids: Vec<Vec<u8>> = spans_of(&taken).into_iter().map(|span| span.span_id).collect();
+            let expected = root().span_bytes().to_vec();
+            assert_eq!(ids, if arrives { vec![expected] } else { Vec::new() }, "{answer:?}");
+            assert_eq!(seen.try_iter().count(), 0, "{answer:?}");
+        })
+    });
+    for check in checks {
+        check.join().unwrap();
+    }
+}
+
+#[test]
+fn a_batch_of_many_bytes_is_sent_in_parts() {
+    const MIB: usize = 1024 * 1024;
+    // How many spans of how many bytes, and how many of them a collector of 5 MiB does not take.
+    for (count, bytes, lost) in [(200, 64 * 1024, 0), (3, 3 * MIB, 0), (2, 6 * MIB, 2)] {
+        let taken = |seen: &Seen| Some(if seen.bytes > 5 * MIB { 413 } else { 200 });
+        let (address, seen) = endpoint_that(Box::new(taken));
+        let exporter = Exporter::start(&address, &service(), &[]).unwrap();
+        let spans = numbered(count, bytes);
+        for span in &spans {
+            exporter.export(span);
+        }
+        // It comes last, and a request that is refused costs no other.
+        exporter.export(&span(root(), None));
+        exporter.shutdown(Duration::from_secs(60)).unwrap();
+        assert_eq!((exporter.dropped(), exporter.queued()), (lost, 0), "{count} of {bytes} bytes");
+        let taken: Vec<Seen> = seen.try_iter().filter(|seen| seen.answer == Some(200)).collect();
+        let mut ids: Vec<Vec<u8>> = spans_of(&taken).into_iter().map(|span| span.span_id).collect();
+        let expected = spans.iter().map(|span| span.context.span_bytes().to_vec());
+        let mut expected: Vec<Vec<u8>> = if lost == 0 { expected.collect() } else { Vec::new() };
+        expected.push(root().span_bytes().to_vec());
+        ids.sort();
+        expected.sort();
+        assert_eq!(ids, expected, "{count} of {bytes} bytes");
+    }
+}
+
+#[test]
+fn spans_that_wait_take_few_bytes() {
+    // It takes connections and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let exporter = Exporter::start(&address, &service(), &[]).unwrap();
+    let spans = numbered(40, 1024 * 1024);
+    for span in &spans {
+        exporter.export(span);
+    }
+    assert_eq!((exporter.queued(), exporter.dropped()), (31, 9));
+    // A small one still finds room.
+    exporter.export(&span(root(), None));
+    assert_eq!((exporter.queued(), exporter.dropped()), (32, 9));
+    assert!(exporter.shutdown(Duration::from_millis(50)).is_err());
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod labels;
 mod names;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -16,8 +17,10 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Counter, Histogram, Meter, MeterProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::error::OTelSdkError;
-use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Temporality};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use wire::{Attributes, Name, SpanRecord, Timestamp, semconv};
@@ -142,7 +145,7 @@ impl Metrics {
         for endpoint in otlp {
             let url = Endpoint::read(endpoint)?.metrics();
             headers::learn();
-            let exporter = apart(move || exporter(&url))?;
+            let exporter = Reported::new(apart(move || exporter(&url))?);
             let reader = PeriodicReader::builder(exporter).with_interval(EXPORT_INTERVAL).build();
             provider = provider.with_reader(reader);
         }
@@ -340,6 +343,46 @@ fn exporter(url: &str) -> Result<opentelemetry_otlp::MetricExporter, Error> {
         .with_timeout(EXPORT_TIMEOUT)
         .build()
         .map_err(Error::Build)
+}
+
+/// Reports when an exporter begins and ends to fail. What one export misses comes with the next,
+/// since all sums run from the start: nothing is sent a second time.
+struct Reported {
+    inner: opentelemetry_otlp::MetricExporter,
+    failing: AtomicBool,
+}
+
+impl Reported {
+    const fn new(inner: opentelemetry_otlp::MetricExporter) -> Self {
+        Self { inner, failing: AtomicBool::new(false) }
+    }
+}
+
+impl PushMetricExporter for Reported {
+    async fn export(&self, measured: &ResourceMetrics) -> OTelSdkResult {
+        let result = self.inner.export(measured).await;
+        let was_failing = self.failing.swap(result.is_err(), Ordering::Relaxed);
+        match &result {
+            Err(error) if !was_failing => {
+                tracing::warn!(%error, "cannot export measures, trying again every minute");
+            }
+            Ok(()) if was_failing => tracing::info!("measures are exported again"),
+            Err(_) | Ok(()) => {}
+        }
+        result
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, limit: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(limit)
+    }
+
+    fn temporality(&self) -> Temporality {
+        self.inner.temporality()
+    }
 }
 
 fn seconds(start: Timestamp, end: Timestamp) -> f64 {

@@ -1,3 +1,7 @@
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
 use wire::trace::SpanKind;
 use wire::{RunId, SessionId, TraceContext};
@@ -183,4 +187,71 @@ fn what_was_never_counted_is_not_told() {
     }
     metrics.committed(2, 300, Duration::from_millis(1));
     assert_eq!(lines(&text([&metrics]).unwrap(), "callboard_journal_entries").len(), 1);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn counts(&self) -> (usize, usize) {
+        let text = String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned();
+        let count = |of: &str| text.matches(of).count();
+        (count("cannot export measures"), count("measures are exported again"))
+    }
+}
+
+/// Starts an endpoint that answers in turn with some statuses, and returns its address.
+fn endpoint(statuses: &'static [u16]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for status in statuses {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(stream.read_line(&mut head).unwrap() > 0);
+            }
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            let close = "content-length: 0\r\nconnection: close\r\n\r\n";
+            write!(stream.get_mut(), "HTTP/1.1 {status} -\r\n{close}").unwrap();
+        }
+    });
+    address
+}
+
+// The only test of this crate's own that sets the log of the process.
+#[test]
+fn an_endpoint_that_fails_is_reported_once_until_it_takes_measures_again() {
+    let log = Log::default();
+    let writer = log.clone();
+    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+    let address = endpoint(&[200, 400, 400, 200, 200, 400]);
+    let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
+    let metrics = Metrics::start(None, &service, Some(address.as_str())).unwrap();
+    metrics.restarted("tool");
+    for (is_taken, expected) in [
+        (true, (0, 0)),
+        (false, (1, 0)),
+        (false, (1, 0)),
+        (true, (1, 1)),
+        (true, (1, 1)),
+        (false, (2, 1)),
+    ] {
+        assert_eq!(metrics.provider.force_flush().is_ok(), is_taken);
+        assert_eq!(log.counts(), expected);
+    }
 }

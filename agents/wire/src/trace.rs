@@ -223,11 +223,11 @@ impl FromStr for TraceContext {
         let mut parts = text.split('-');
         let mut part = || parts.next().ok_or_else(error);
         let (version, trace, span, flags) = (part()?, part()?, part()?, part()?);
-        if parts.next().is_some() {
-            return Err(error());
-        }
+        let has_more = parts.next().is_some();
+        let [version] = unhex_any::<1>(version).ok_or_else(error)?;
         let [flags] = unhex_any::<1>(flags).ok_or_else(error)?;
-        if version != "00" {
+        // A later version may add fields; its first ones are read as those of this one.
+        if version == 0xff || (version == 0 && has_more) {
             return Err(error());
         }
         Ok(Self {
@@ -363,7 +363,13 @@ mod tests {
         for bad in [
             "",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
-            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "1-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "0A-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01x",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
             "00-00000000000000000000000000000000-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
@@ -376,6 +382,21 @@ mod tests {
         }
         let unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
         assert_eq!(unsampled.parse::<TraceContext>().unwrap().to_string(), unsampled);
+    }
+
+    #[test]
+    fn traceparents_of_later_versions_are_read_by_their_first_fields() {
+        let ids = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
+        for (version, flags, written) in [
+            ("01", "01", "01"),
+            ("01", "00", "00"),
+            ("01", "03", "01"),
+            ("cc", "01-", "01"),
+            ("fe", "00-what-the-future-will-be-like", "00"),
+        ] {
+            let read: TraceContext = format!("{version}-{ids}-{flags}").parse().unwrap();
+            assert_eq!(read.to_string(), format!("00-{ids}-{written}"), "{version} {flags}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) struct Said<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'a> {
     Text(&'a str),
-    /// What a planner wants done by a tool.
+    /// What a planner wants done by a tool, or what may be meant for any tool, with no name.
     Task {
         tool: &'a str,
         text: &'a str,
@@ -74,9 +74,13 @@ impl<'p> Contents<'p> {
         self.most > Capture::None
     }
 
-    /// Returns how much may be held of the calls of a tool.
+    /// Returns how much may be held of the calls of a tool. A name that no tool has may be meant for
+    /// any of them, so no more is held than of the one of which the least may be.
     fn of_tool(self, name: &str) -> Capture {
-        let own = self.plan.offer(name).and_then(|offer| offer.capture);
+        let own = match self.plan.offer(name) {
+            Some(offer) => offer.capture,
+            None => self.plan.tools.iter().filter_map(|offer| offer.capture).min(),
+        };
         own.unwrap_or(Capture::Full).min(self.most)
     }
 
@@ -189,7 +193,7 @@ impl<'p> Contents<'p> {
 
     fn json(self, part: &Part<'_>) -> Option<Value> {
         Some(match part {
-            Part::Text("") => return None,
+            Part::Text("") | Part::Task { text: "", .. } => return None,
             Part::Text(text) => json!({"type": "text", "content": text}),
             Part::Task { tool, text } => {
                 let level = self.of_tool(tool);

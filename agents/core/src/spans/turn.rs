@@ -197,7 +197,8 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
             });
             [Part::Text(text)].into_iter().chain(calls).collect()
         }
-        Reading::Fault { raw, .. } => vec![Part::Text(raw)],
+        // Nobody knows whose arguments stand in it.
+        Reading::Fault { raw, .. } => vec![Part::Task { tool: "", text: raw }],
     };
     let finish = turn.report.map(|(report, _)| report.finish.as_str());
     let said = Said { finish, ..Said::model(parts) };

@@ -3,15 +3,18 @@
 
 use serde_json::json;
 use wire::Input;
+use wire::entry::{FeedbackCode, ReadCall, Reading};
 use wire::hop::Hop;
 use wire::plan::{Permission, WhenBusy};
-use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, Usage, semconv};
+use wire::{
+    Capture, Digest, Levels, ModelRole, Plan, SpanRecord, Timestamp, TraceSink, Usage, semconv,
+};
 
 use super::busy::when_busy;
 use super::team::{
-    RESUMED, actor, allow, answer, calls, cancel, deny, done, found, garbage, late, lost, name,
-    offering, planned, planner, probed, resolve, session, submit, submit_below, suspend, thinker,
-    thought, unknown,
+    RESUMED, actor, allow, answer, calls, cancel, deny, done, feedback, found, garbage, late, lost,
+    name, offering, planned, planner, probed, read_call, replied, resolve, session, submit,
+    submit_below, suspend, thinker, thought, unknown, unusable,
 };
 use crate::effect::Effect;
 use crate::session::SessionMachine;
@@ -242,6 +245,35 @@ fn a_planned_task_is_held_as_the_calls_of_its_tool_are() {
         let written = spans.iter().map(|span| serde_json::to_string(span).unwrap());
         let holding = written.filter(|span| span.contains("the purse")).count();
         assert_eq!(holding, expected, "{capture:?}");
+    }
+}
+
+#[test]
+fn what_may_be_meant_for_any_tool_is_held_as_the_calls_of_the_one_held_least() {
+    const SECRET: &str = "the purse";
+    const KEY: &str = "sk-0123456789abcdefghijkl";
+    let misspelt = || {
+        let fault = feedback(FeedbackCode::UnknownTool, "there is no such tool");
+        let call = read_call("lok", json!({"find": SECRET, "key": KEY}));
+        let calls = vec![ReadCall { fault: Some(fault), ..call }];
+        replied("r", 0, ModelRole::Actor, 10, Reading::Calls { text: String::new(), calls })
+    };
+    let unread = || unusable("r", 0, &format!("{{\"find\": \"{SECRET}\", \"key\": \"{KEY}\""));
+    for (capture, is_held, with_key) in [
+        (None, true, true),
+        (Some(Capture::Full), true, true),
+        (Some(Capture::Redacted), true, false),
+        (Some(Capture::Metadata), false, false),
+        (Some(Capture::None), false, false),
+    ] {
+        let plan = offering(actor(), "look", |offer| offer.capture = capture);
+        let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..plan };
+        for (what, reply) in [("an unknown name", misspelt()), ("no JSON", unread())] {
+            let spans = spans(&plan, &[(0, submit("r")), (1, reply)]);
+            let written = serde_json::to_string(&spans).unwrap();
+            let held = (written.contains(SECRET), written.contains(KEY));
+            assert_eq!(held, (is_held, with_key), "{what}, {capture:?}: {written}");
+        }
     }
 }
 

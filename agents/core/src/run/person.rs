@@ -230,11 +230,7 @@ impl Run {
     pub(super) fn barred(&self, digest: &Digest) -> Option<String> {
         let bar = self.bars.iter().find(|bar| bar.digest == *digest)?;
         Some(match &bar.kind {
-            BarKind::Unknown(_) => {
-                let note = "the same call was made before and its outcome is unknown; it is not \
-                            made again; verify by other means, or ask the user";
-                CallOutcome::Unknown { note: note.to_owned() }.to_text()
-            }
+            BarKind::Unknown(_) => of_unknown(),
             BarKind::Done(text) | BarKind::Denied(text) => text.clone(),
         })
     }
@@ -332,10 +328,15 @@ impl Run {
     }
 
     /// Returns what stands in the way of a call that waits for leave, in the words that its model
-    /// would read: the same call was denied meanwhile, or made.
+    /// would read: the same call was denied meanwhile, or made with an outcome that nobody knows.
     pub(crate) fn bar_of(&self, call: &CallKey) -> Option<String> {
-        let position = self.unapproved(call).ok()?;
-        self.barred(&self.pending.get(position)?.digest)
+        let digest = &self.pending.get(self.unapproved(call).ok()?)?.digest;
+        let is_doubtful = |pending: &Pending| {
+            pending.digest == *digest
+                && matches!(pending.stage, Stage::Probing { .. } | Stage::Unknown { .. })
+        };
+        let is_barred = || self.pending.iter().any(is_doubtful).then(of_unknown);
+        self.barred(digest).or_else(is_barred)
     }
 
     /// Returns what can be decided about a call: its digest and its attempt.
@@ -426,3 +427,10 @@ impl Bar {
         self.open().is_some_and(|open| open.call == *call)
     }
 }
+/// Returns what a model reads in place of a result while the outcome of the same call is unknown.
+fn of_unknown() -> String {
+    let note = "the same call was made before and its outcome is unknown; it is not made again; \
+                verify by other means, or ask the user";
+    CallOutcome::Unknown { note: note.to_owned() }.to_text()
+}
+

@@ -137,14 +137,24 @@ fn one_of_two_like_calls_cannot_be_allowed_once_the_other_is_denied_or_unknown()
     let two = vec![read_call("pay", json!({"n": 0})); 2];
     let asked = Reading::Calls { text: String::new(), calls: two };
     let asked = replied("r", 0, ModelRole::Actor, 10, asked);
-    for (rows, expected) in [
-        (vec![], None),
-        (vec![deny(1, 0, "no")], Some("a person denied this call: no")),
-        (vec![allow(1, 0, "pay"), lost(1, 0, 1)], Some("its outcome is unknown")),
-        (vec![allow(1, 0, "pay"), lost(1, 0, 1), resolve(1, 0, 1, None)], None),
-        (vec![allow(1, 0, "pay"), done(1, 0)], None),
+    let waits = || offering(careful(), "pay", |offer| offer.on_unknown = OnUnknown::Ask);
+    let probes = || probed(careful(), "pay");
+    let made = |rows: &[Input]| [&[allow(1, 0, "pay"), lost(1, 0, 1)], rows].concat();
+    let is_done = json!({"done": true, "result": 7});
+    let unknown = Some("its outcome is unknown");
+    for (plan, rows, expected) in [
+        (careful(), vec![], None),
+        (careful(), vec![deny(1, 0, "no")], Some("a person denied this call: no")),
+        (careful(), vec![allow(1, 0, "pay"), done(1, 0)], None),
+        (careful(), made(&[]), unknown),
+        (careful(), made(&[resolve(1, 0, 1, None)]), None),
+        (waits(), made(&[]), unknown),
+        (waits(), made(&[resolve(1, 0, 1, None)]), None),
+        (waits(), made(&[resolve(1, 0, 1, Some(json!(7)))]), None),
+        (probes(), made(&[]), unknown),
+        (probes(), made(&[found(1, 0, 1, is_done)]), None),
     ] {
-        let plans = HashMap::from([(Digest::of(b"plan"), careful().into())]);
+        let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
         let mut machine = SessionMachine::new(name("team"), session());
         let inputs = [submit("r"), asked.clone()].into_iter().chain(rows);
         for (ms, input) in (0u64..).zip(inputs) {

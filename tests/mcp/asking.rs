@@ -50,7 +50,7 @@ impl<'a> Person<'a> {
     async fn asked(&mut self) -> Question {
         loop {
             let event = self.event().await;
-            if let EventKind::CallSuspended { call, question: text, kind, form } = event.kind {
+            if let EventKind::CallSuspended { call, question: text, kind, form, .. } = event.kind {
                 assert_eq!(kind, OpenKind::Question);
                 return Question { run: event.run, call, text, form: form.unwrap() };
             }

@@ -63,7 +63,8 @@ impl World {
             75..80 => (AnswerAction::Cancel, None),
             _ => return,
         };
-        let said = AnswerRequest { call: Some(open.call.clone()), action, text: None, content };
+        let (call, question_id) = (Some(open.call.clone()), open.question_id.clone());
+        let said = AnswerRequest { call, question_id, action, text: None, content };
         let machine = self.session_machine(&open.session);
         match machine.map(|machine| machine.answer(&open.run, &said)) {
             Some(Ok(input)) => {

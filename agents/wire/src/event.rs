@@ -199,6 +199,9 @@ pub enum EventKind {
         /// What the person has to do about it.
         #[serde(default)]
         kind: OpenKind,
+        /// The question that is asked, if the call goes on with its answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question_id: Option<Name>,
         /// The JSON Schema of what is to be filled in, if the tool asks for that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Value>,

@@ -61,6 +61,9 @@ pub struct OpenCall {
     /// What the person has to know before anything that others wrote, such as the arguments.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notice: String,
+    /// The question that is asked, if the call goes on with its answer: it may ask another one then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<Name>,
     /// The JSON Schema of what is to be filled in, if the tool asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<Value>,

@@ -270,6 +270,9 @@ pub struct AnswerRequest {
     /// The call that asked; absent means the first one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallKey>,
+    /// The question that is answered; absent means the one that the call asks at present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<Name>,
     /// Whether there is an answer.
     #[serde(default, skip_serializing_if = "AnswerAction::is_accept")]
     pub action: AnswerAction,

@@ -283,6 +283,9 @@ pub(crate) struct Answer {
     /// The call that asked [default: the one that asked first]
     #[arg(long, value_name = "KEY")]
     pub(crate) call: Option<CallKey>,
+    /// The question that is answered, as `calls show` names it [default: the present one]
+    #[arg(long, value_name = "ID")]
+    pub(crate) question_id: Option<Name>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

@@ -97,6 +97,8 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// What has to be done about it.
     pub(crate) kind: OpenKind,
+    /// Its id, if the call goes on with the answer.
+    pub(crate) question_id: Option<Name>,
     /// The schema of what is to be filled in, if the tool asks for that.
     pub(crate) form: Option<Value>,
 }
@@ -104,8 +106,9 @@ pub(crate) struct Question {
 /// Returns what an event asks of a person.
 pub(crate) fn question(event: &Event) -> Option<Question> {
     match &event.kind {
-        EventKind::CallSuspended { call, question, kind, form } => Some(Question {
+        EventKind::CallSuspended { call, question, kind, question_id, form } => Some(Question {
             kind: *kind,
+            question_id: question_id.clone(),
             form: form.clone(),
             run: event.run.clone(),
             call: call.clone(),

@@ -5,8 +5,8 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{OpenQuestion, RunState};
 use wire::{
-    CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
-    semconv,
+    CallKey, CallOutcome, Digest, ErrorCode, Name, OpenCall, OpenKind, Resolution, Timestamp,
+    Usage, semconv,
 };
 
 use super::call::{Pending, Stage};
@@ -25,6 +25,7 @@ struct Waits {
     notice: &'static str,
     since: Timestamp,
     until: Option<Timestamp>,
+    question_id: Option<Name>,
     form: Option<Value>,
 }
 
@@ -244,6 +245,7 @@ impl Run {
             call: open.call.clone(),
             question: open.question.clone(),
             kind,
+            question_id: open.question_id.clone(),
             form: open.form.clone(),
         };
         effects.tell(&self.submitted, told);
@@ -305,10 +307,7 @@ impl Run {
 
     /// Iterates over the calls that wait for an answer.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &CallKey> {
-        let asks = |pending: &&Pending| {
-            matches!(pending.stage, Stage::Asking { .. } | Stage::Question { .. })
-        };
-        self.pending.iter().filter(asks).map(|pending| &pending.key)
+        self.pending.iter().filter(|pending| pending.asks()).map(|pending| &pending.key)
     }
 
     /// Tells whether nothing goes on in the run until a person says something.
@@ -354,9 +353,19 @@ impl Run {
     }
 
     fn open_call(&self, pending: &Pending, effects: &Effects) -> Option<OpenCall> {
-        let Waits { kind, question, notice, since, until, form } = self.waits_for(pending)?;
-        let (notice, known) = (notice.to_owned(), self.describe(pending, effects));
-        Some(OpenCall { kind, question, notice, since, until, form, waits: true, ..known })
+        let Waits { kind, question, notice, since, until, question_id, form } =
+            self.waits_for(pending)?;
+        Some(OpenCall {
+            kind,
+            question,
+            notice: notice.to_owned(),
+            question_id,
+            form,
+            waits: true,
+            since,
+            until,
+            ..self.describe(pending, effects)
+        })
     }
 
     fn waits_for(&self, pending: &Pending) -> Option<Waits> {
@@ -366,12 +375,14 @@ impl Run {
             notice: "",
             since: *since,
             until: None,
+            question_id: None,
             form: None,
         };
         match &pending.stage {
             Stage::Made | Stage::Probing { .. } => None,
             Stage::Asking { question, since, until, .. } => Some(Waits {
                 until: Some(*until),
+                question_id: Some(question.id.clone()),
                 form: Some(question.form.clone()),
                 ..waits(OpenKind::Question, &question.text, since)
             }),
@@ -406,6 +417,7 @@ impl Run {
             attempt: pending.attempt,
             question: String::new(),
             notice: String::new(),
+            question_id: None,
             form: None,
             waits: false,
             since: effects.now(),
@@ -413,6 +425,13 @@ impl Run {
             parent: self.submitted.parent.as_ref().map(|parent| parent.run.clone()),
         }
     }
+}
+
+/// Returns what a model reads in place of a result while the outcome of the same call is unknown.
+fn of_unknown() -> String {
+    let note = "the same call was made before and its outcome is unknown; it is not made again; \
+                verify by other means, or ask the user";
+    CallOutcome::Unknown { note: note.to_owned() }.to_text()
 }
 
 impl Bar {
@@ -427,10 +446,3 @@ impl Bar {
         self.open().is_some_and(|open| open.call == *call)
     }
 }
-/// Returns what a model reads in place of a result while the outcome of the same call is unknown.
-fn of_unknown() -> String {
-    let note = "the same call was made before and its outcome is unknown; it is not made again; \
-                verify by other means, or ask the user";
-    CallOutcome::Unknown { note: note.to_owned() }.to_text()
-}
-

@@ -138,9 +138,13 @@ impl Run {
         id: &RunId,
         request: &AnswerRequest,
     ) -> Result<Input, WireError> {
-        let mut asks = self.asks();
-        let meant = asks.find(|key| request.call.as_ref().is_none_or(|call| call == *key));
-        let pending = self.pending.iter().find(|pending| Some(&pending.key) == meant);
+        // What was said to an earlier question of the call is no answer to its present one.
+        let is_meant = |pending: &&Pending| {
+            pending.asks()
+                && request.call.as_ref().is_none_or(|call| *call == pending.key)
+                && request.question_id.as_ref().is_none_or(|id| pending.question_id() == Some(id))
+        };
+        let pending = self.pending.iter().find(is_meant);
         let bad = |text: String| WireError::new(ErrorCode::BadRequest, text);
         let Some(pending) = pending else { return Err(not_asked(id)) };
         let call = pending.key.clone();
@@ -179,6 +183,17 @@ impl Pending {
     /// Tells whether it is under way, with a question or without one.
     pub(super) const fn is_under_way(&self) -> bool {
         matches!(self.stage, Stage::Made | Stage::Asking { .. })
+    }
+
+    /// Tells whether it waits for an answer.
+    pub(super) const fn asks(&self) -> bool {
+        matches!(self.stage, Stage::Asking { .. } | Stage::Question { .. })
+    }
+
+    /// Returns the question with whose answer it goes on, if it asks one.
+    fn question_id(&self) -> Option<&Name> {
+        let Stage::Asking { question, .. } = &self.stage else { return None };
+        Some(&question.id)
     }
 }
 

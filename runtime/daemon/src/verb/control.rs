@@ -24,7 +24,8 @@ pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure
         Failure::new(ErrorCode::BadRequest, format!("--content is not JSON: {error}"))
     })?;
     let text = (!args.text.is_empty()).then(|| args.text.join(" "));
-    let body = AnswerRequest { call: args.call.clone(), action, text, content };
+    let (call, question_id) = (args.call.clone(), args.question_id.clone());
+    let body = AnswerRequest { call, question_id, action, text, content };
     let body = serde_json::to_value(body).unwrap_or_default();
     let view = tell(&args.target, &args.run, "answer", &body, place).await?;
     screen::note(&stands(&view));

@@ -1,15 +1,20 @@
 //! Questions of calls that are under way: answered, refused, forgotten, and lost with their call.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use wire::question::QUESTIONS_MAX;
 use wire::run::{AnswerAction, AnswerRequest, RunState};
-use wire::{ErrorCode, Input, OpenKind, Plan, Question, Said};
+use wire::{Digest, ErrorCode, Input, OpenKind, Plan, Question, Said, Timestamp};
 
 use super::flow::START;
 use super::team::{
-    RESUMED, actor, answer, call, calls, cancel, done, lost, name, offering, run, submit, with,
+    RESUMED, actor, answer, call, calls, cancel, done, lost, name, offering, run, session, submit,
+    suspend, with,
 };
 use super::{check, check_open, check_reports};
+use crate::effect::Effect;
+use crate::session::SessionMachine;
 
 /// The team whose tools may ask people.
 fn curious() -> Plan {
@@ -156,6 +161,48 @@ fn only_what_fits_is_an_answer() {
     }
     let found = machine.answer(&run("x"), &words("7")).map_err(|error| error.code);
     assert_eq!(found, Err(ErrorCode::NotWaiting));
+}
+
+#[test]
+fn an_answer_to_another_question_of_the_call_is_refused() {
+    let plans = HashMap::from([(Digest::of(b"plan"), curious().into())]);
+    let (over, again) = (says(1, 0, "q", Said::Decline), asks(1, 0, 1, "p"));
+    let cases = [
+        (vec![], None, Ok("q")),
+        (vec![], Some("q"), Ok("q")),
+        (vec![], Some("p"), Err(ErrorCode::NotWaiting)),
+        (vec![over.clone()], Some("q"), Err(ErrorCode::NotWaiting)),
+        (vec![over.clone(), again.clone()], Some("q"), Err(ErrorCode::NotWaiting)),
+        (vec![over.clone(), again.clone()], Some("p"), Ok("p")),
+        (vec![over.clone(), again], None, Ok("p")),
+        (vec![over, suspend(1, 0)], Some("q"), Err(ErrorCode::NotWaiting)),
+    ];
+    for (rows, question_id, expected) in cases {
+        let mut machine = SessionMachine::new(name("team"), session());
+        let mut shown = None;
+        let begun = [submit("r"), calls("r", 0, &["pay"]), asks(1, 0, 1, "q")];
+        for (ms, input) in (0u64..).zip(begun.iter().chain(&rows)) {
+            let effects = machine.apply(Timestamp::from_micros(ms * 1000), input, &plans).unwrap();
+            for effect in effects {
+                if let Effect::Opened(open) = effect {
+                    shown = open.question_id;
+                }
+            }
+        }
+        let content = Some(json!({"size": 7}));
+        let request = AnswerRequest {
+            call: Some(call(1, 0)),
+            question_id: question_id.map(name),
+            content,
+            ..AnswerRequest::default()
+        };
+        let found = machine.answer(&run("r"), &request).map_err(|error| error.code);
+        let expected = expected.map(|id| says(1, 0, id, seven()));
+        assert_eq!(found, expected, "{question_id:?} after {rows:?}");
+        if let Ok(Input::QuestionAnswered { question, .. }) = found {
+            assert_eq!(shown, Some(question), "people are shown which question it is");
+        }
+    }
 }
 
 #[test]

@@ -237,7 +237,8 @@ impl Asking {
         };
         let way = match &self.door {
             Door::Nats(_, subjects, _) if *kind == OpenKind::Question && open.form.is_none() => {
-                format!("{{\"text\":\"..\"}} on {}", subjects.run(&self.team, run, RunVerb::Answer))
+                let subject = subjects.run(&self.team, run, RunVerb::Answer);
+                format!("{{\"text\":\"..\",\"call\":\"{}\"}} on {subject}", open.call)
             }
             Door::Http(_, options) | Door::Nats(_, _, options) => {
                 way(*kind, run, &open.call, open.form.is_some()) + options

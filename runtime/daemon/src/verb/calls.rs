@@ -281,7 +281,6 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
     line("run", if open.waits { "waits for it" } else { "does not wait for it" }.to_owned());
     let question = open.question.strip_prefix(&open.notice).unwrap_or(&open.question);
     line(if open.kind == OpenKind::Unknown { "known" } else { "asks" }, text::one_line(question));
-    let answer = format!("callboard answer {}", open.run);
     match &open.form {
         Some(form) => {
             for field in fields(form) {
@@ -289,10 +288,16 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
                 let text = format!("{}: {}{needed}", field.name, field.hint());
                 line("field", text::one_line(&text));
             }
-            line("next", format!("{answer} --call {} --content JSON", open.call));
-            line("next", format!("{answer} --call {} --decline", open.call));
+            let mut answer = format!("callboard answer {} --call {}", open.run, open.call);
+            if let Some(id) = &open.question_id {
+                answer = format!("{answer} --question-id {id}");
+            }
+            line("next", format!("{answer} --content JSON"));
+            line("next", format!("{answer} --decline"));
         }
-        None if open.kind == OpenKind::Question => line("next", format!("{answer} TEXT")),
+        None if open.kind == OpenKind::Question => {
+            line("next", way(open.kind, &open.run, &open.call, false));
+        }
         None => {}
     }
     for way in ways.iter().filter(|way| !way.is_empty()) {
@@ -324,15 +329,22 @@ mod tests {
         let team = Name::new("t").unwrap();
         for (kind, parts) in [
             ("approval", ["needs leave", "callboard calls approve k1", "callboard calls deny k1"]),
-            ("question", ["waits for an answer", "asks       sure?", "callboard answer r1 TEXT"]),
+            (
+                "question",
+                ["waits for an answer", "asks       sure?", "callboard answer r1 TEXT --call k1\n"],
+            ),
             ("unknown", ["may have taken", "resolve k1 --done RESULT", "known      sure?"]),
         ] {
-            let shown = render_call(&team, &open(kind), Paint::new(false));
+            let shown = render_call(&team, &open(kind), Paint::new(false)) + "\n";
             let arguments = r#"arguments  {"to":"a\u202eb\u001b[2J"}"#;
             for part in parts.iter().chain([&arguments]) {
                 assert!(shown.contains(part), "{part} in {shown}");
             }
         }
+        let (form, id) = (Some(json!({})), Name::new("q").ok());
+        let asks = OpenCall { form, question_id: id, ..open("question") };
+        let shown = render_call(&team, &asks, Paint::new(false));
+        assert!(shown.contains("answer r1 --call k1 --question-id q --decline"), "{shown}");
         let long = json!({"to": "x".repeat(100_000)}).into();
         let question = "Beware. Allow pay?".to_owned();
         let notice = "Beware.".to_owned();

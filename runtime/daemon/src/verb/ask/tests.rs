@@ -90,6 +90,20 @@ fn asking(door: Door, team: &Name, run: &RunId) -> Asking {
     Asking { door, team, run, may_be_begun: AtomicBool::new(false) }
 }
 
+#[test]
+fn who_asks_over_nats_is_told_how_to_answer_the_very_call_that_asks() {
+    let (team, run) = (Name::new("crew").unwrap(), RunId::new("r").unwrap());
+    let open = json!({
+        "call": "k", "kind": "question", "run": "r", "session": "s", "agent": "lead",
+        "tool": "ask_user", "arguments": {}, "digest": "ab".repeat(32), "attempt": 1,
+        "question": "Which?", "waits": true, "since": 0,
+    });
+    let door = Door::Nats(Bus::local(), Subjects::default(), String::new());
+    let told = asking(door, &team, &run).waits(&serde_json::from_value(open).unwrap());
+    let way = r#"{"text":"..","call":"k"} on callboard.v1.crew.run.r.answer"#;
+    assert_eq!(told, format!("lead waits for an answer: Which?\n  {way}\n"));
+}
+
 /// Who is told that a run failed asks anew under another id.
 #[tokio::test]
 async fn a_reply_that_cannot_be_had_leaves_its_run_open_and_a_refusal_does_not() {

@@ -1,6 +1,7 @@
 //! `calls`: what waits for a person is listed, shown and decided about.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
@@ -54,8 +55,11 @@ timeout_ms = 200
 
 const MAIN: &str = r#"{"when": "E3008", "content": "It was denied."}
 {"when": "PAID", "content": "It is PAID."}
+{"when": "large", "content": "It is large."}
 {"when": "unknown", "content": "Nobody knows."}
 {"when": "blue", "calls": [{"name": "pay", "arguments": {"to": "ann"}}], "delay_ms": 1000}
+{"when": "green", "calls": [{"name": "ask_user", "arguments": {"question": "Which size?"}}], "delay_ms": 1000}
+{"when": "twice", "calls": [{"name": "pay", "arguments": {"to": "ann"}}, {"name": "pay", "arguments": {"to": "ann"}}]}
 {"when": "choose", "calls": [{"name": "ask_user", "arguments": {"question": "Which colour?"}}]}
 {"when": "pay", "calls": [{"name": "pay", "arguments": {"to": "ann"}}]}
 {"when": "order", "calls": [{"name": "order", "arguments": {"to": "ann"}}]}
@@ -180,6 +184,24 @@ fn leave_is_given_on_the_terminal_of_a_run() {
 }
 
 #[test]
+fn what_is_refused_on_the_terminal_is_asked_for_again() {
+    let callboard = Callboard::new();
+    let file = shop(&callboard);
+    // The second of two like calls cannot be allowed any more, only denied.
+    let args = ["run", file.to_str().unwrap(), "--json", "please twice"];
+    let mut child = spawn(&callboard, &args, Stdio::piped());
+    child.stdin.take().unwrap().write_all(b"n\ny\nn\n").unwrap();
+    let ended = ended(child);
+    assert!(ended.err.contains("cannot be allowed"), "{}", ended.err);
+    let reply = ended.json();
+    assert_eq!(reply["output"], "It was denied.", "{reply}");
+    for source in reply["sources"].as_array().unwrap() {
+        assert!(source["output"].as_str().unwrap().contains("a person denied"), "{reply}");
+    }
+    assert_eq!(reply["sources"].as_array().unwrap().len(), 2, "{reply}");
+}
+
+#[test]
 fn at_the_end_of_stdin_a_run_stays_open_for_a_daemon() {
     const LEAD: &str = r#"
 [team]
@@ -264,14 +286,25 @@ fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
 }
 
 #[test]
-fn leave_is_given_by_nothing_that_was_typed_before_it_was_asked_for() {
+fn nothing_that_was_typed_before_it_was_asked_for_is_an_answer() {
     let callboard = Callboard::new();
     let file = shop(&callboard);
+    // Short, since it stands at the end of a line that is cut the more the longer the call took.
+    let denied = ["blue", "y", "bob", "a person denied this call: bob", "It was denied.\n"];
+    let answered = ["green", "small", "large", "Which size?", "It is large.\n"];
+    for case in [denied, answered] {
+        typed_early(&callboard, &file, case);
+    }
+}
+
+/// Answers a question, types the next answer too early and then another, which counts.
+fn typed_early(callboard: &Callboard, file: &Path, case: [&str; 5]) {
+    let [first, early, then, part, output] = case;
     let (mut keys, stdin) = terminal();
     // Typed into the shell, or while a model thinks.
     keys.write_all(b"y\n").unwrap();
     let args = ["run", file.to_str().unwrap(), "choose"];
-    let mut child = spawn(&callboard, &args, stdin.into());
+    let mut child = spawn(callboard, &args, stdin.into());
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
     let mut until = |part: &str| {
@@ -280,14 +313,13 @@ fn leave_is_given_by_nothing_that_was_typed_before_it_was_asked_for() {
         }
         std::mem::take(&mut told)
     };
-    let first = until("? Which colour?");
-    assert!(first.contains("what was typed before anything was asked is dropped"), "{first}");
-    keys.write_all(b"blue\ny\n").unwrap();
-    until(r#""y" was typed before this was asked, and is dropped"#);
-    // Short, since it stands at the end of a line that is cut the more the longer the call took.
-    keys.write_all(b"bob\n").unwrap();
+    let before = until("? Which colour?");
+    assert!(before.contains("what was typed before anything was asked is dropped"), "{before}");
+    keys.write_all(format!("{first}\n{early}\n").as_bytes()).unwrap();
+    until(&format!("{early:?} was typed before this was asked, and is dropped"));
+    keys.write_all(format!("{then}\n").as_bytes()).unwrap();
     let mut rest = String::new();
     err.read_to_string(&mut rest).unwrap();
-    assert!(rest.contains("a person denied this call: bob"), "{rest}");
-    assert_eq!(ended(child).out, "It was denied.\n", "{rest}");
+    assert!(rest.contains(part), "{rest}");
+    assert_eq!(ended(child).out, output, "{rest}");
 }

@@ -12,7 +12,7 @@ use wire::run::RunView;
 use wire::subject::RunVerb;
 use wire::{
     ErrorCode, Event, EventKind, Headers, Name, OpenCall, OpenKind, Plan, RunId, RunReply,
-    RunRequest, Subjects, TraceId,
+    RunRequest, Subjects, TraceId, WireError,
 };
 
 use super::said::{filled, reply_to};
@@ -246,7 +246,7 @@ impl Asking {
 
     async fn on_line(&mut self, line: Line) {
         let Some(asked) = self.questions.first() else { return };
-        if asked.kind != OpenKind::Question && line.is_before(self.put) {
+        if line.is_before(self.put) {
             let text = text::one_line(&line.text);
             screen::note(&format!("{text:?} was typed before this was asked, and is dropped\n"));
             self.prompt();
@@ -261,9 +261,17 @@ impl Asking {
             self.prompt();
             return;
         };
-        self.questions.remove(0);
-        if let Err(failure) = self.control(&subject, &body).await {
-            screen::note(&failure.render(self.screen.err.paint));
+        let call = asked.call.clone();
+        let is_over = match self.control(&subject, &body).await {
+            Ok(_) => true,
+            Err(failure) => {
+                screen::note(&failure.render(self.screen.err.paint));
+                is_over(&failure)
+            }
+        };
+        // What was refused and is still asked is put again, for something else to be said to it.
+        if is_over {
+            self.questions.retain(|asked| asked.call != call);
         }
         self.next();
     }
@@ -287,4 +295,10 @@ impl Asking {
         let answer = self.bus.request(subject, Headers::new(), body, CONTROL_TIMEOUT).await?;
         client::decode(&answer.payload)
     }
+}
+
+/// Tells whether a decision was refused because nothing is asked any more.
+const fn is_over(failure: &Failure) -> bool {
+    let Failure::Error(WireError { code, .. }) = failure else { return false };
+    matches!(code, ErrorCode::NotWaiting | ErrorCode::UnknownCall | ErrorCode::UnknownRun)
 }

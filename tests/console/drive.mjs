@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import { holds } from "./hold.mjs";
 import { hostile } from "./hostile.mjs";
 import { pages } from "./pages.mjs";
+import { seldom } from "./seldom.mjs";
 import { signing_in } from "./signing_in.mjs";
 
 const [, , scenario, text] = process.argv;
@@ -117,7 +118,7 @@ async function api(path, body) {
 }
 
 try {
-  const figures = await { pages, hostile, signing_in }[scenario]({ tab, api, settings, views: Object.keys(VIEWS) });
+  const figures = await { pages, hostile, seldom, signing_in }[scenario]({ tab, api, settings, views: Object.keys(VIEWS) });
   console.log(JSON.stringify(figures ?? {}));
   await browser.close();
 } catch (error) {

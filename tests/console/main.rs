@@ -154,6 +154,14 @@ async fn hostile_texts_stay_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_daemon_says_seldom_is_taken_as_it_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let quickstart = root().join("config/teams/quickstart.toml");
+    let daemon = serve(folder.path(), &[quickstart], &[]).await;
+    play("seldom", &daemon, json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_browser_signs_in_with_the_token() {
     let folder = tempfile::tempdir().unwrap();
     let token = "a-token-that-is-long-enough-to-be-one";

@@ -26,6 +26,8 @@ function button(text, kind, act) {
 // Sends what the person said, and tells what became of it.
 async function say(card, where, body, done) {
   const buttons = [...card.querySelectorAll("button")];
+  // Keys reach this also while something is on its way.
+  if (buttons.some((each) => each.disabled)) return;
   buttons.forEach((each) => { each.disabled = true; });
   const fault = card.querySelector(".fault");
   put(fault);

@@ -55,7 +55,24 @@ export async function get(where, signal) {
   return JSON.parse(await ask(where, { signal }));
 }
 
+// Posts a value, or a text that is JSON already.
 export async function post(where, body = {}) {
   const headers = { "content-type": "application/json" };
-  return JSON.parse(await ask(where, { method: "POST", headers, body: JSON.stringify(body) }));
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return JSON.parse(await ask(where, { method: "POST", headers, body: text }));
+}
+
+// Returns what sends messages to agents. A message keeps the id of its run until it is taken, so that
+// one that is sent again after a lost answer begins no second run.
+export function sender() {
+  let sent;
+  let run;
+  return async (team, agent, message) => {
+    const text = JSON.stringify([team, agent, message]);
+    if (text !== sent) run = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    sent = text;
+    const accepted = await post(`${path`/v1/teams/${team}/agents/${agent}/runs`}?wait=false`, { ...message, run });
+    sent = undefined;
+    return accepted;
+  };
 }

@@ -3,7 +3,7 @@
 import { open_calls } from "./calls.js";
 import { badge, empty, foreign, h, keep_focus, line, put } from "./dom.js";
 import { age, cost, count, duration, tokens, tone, when } from "./format.js";
-import { get, path, post } from "./net.js";
+import { get, path, post, sender } from "./net.js";
 
 // Rows that are fetched at first, and how many more each time.
 const ROWS = 100;
@@ -32,12 +32,14 @@ function start_form(context, teams, chosen) {
     h("div", { class: "field" }, h("label", { for: "new-agent" }, "Agent"), select),
     h("div", { class: "field" }, h("label", { for: "new-input" }, "Message"), input),
     fault, h("div", { class: "actions" }, button, close, h("span", { class: "muted" }, "Ctrl Enter")));
+  const send_run = sender();
   const send = async () => {
-    if (!form.reportValidity()) return;
+    // Keys reach this also while a message is on its way.
+    if (button.disabled || !form.reportValidity()) return;
     button.disabled = true;
     const [team, agent] = select.value.split("/");
     try {
-      const accepted = await post(`${path`/v1/teams/${team}/agents/${agent}/runs`}?wait=false`, { input: input.value });
+      const accepted = await send_run(team, agent, { input: input.value });
       context.go(`#/runs/${encodeURIComponent(team)}/${encodeURIComponent(accepted.run)}`);
     } catch (error) {
       put(fault, foreign(error.text ?? error.message));

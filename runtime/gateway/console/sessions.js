@@ -2,7 +2,7 @@
 
 import { badge, empty, foreign, h, keep_focus, prose, put } from "./dom.js";
 import { age, cost, count, tokens, tone, when } from "./format.js";
-import { get, path, post } from "./net.js";
+import { get, path, sender } from "./net.js";
 
 export function sessions(context) {
   const body = h("tbody", {});
@@ -54,11 +54,13 @@ export function session(context) {
   // Until the session is read it is not known whom to send to.
   button.disabled = true;
 
+  const send_run = sender();
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (button.disabled) return;
     button.disabled = true;
     try {
-      const accepted = await post(`${path`/v1/teams/${team}/agents/${agent}/runs`}?wait=false`, { input: input.value, session: id });
+      const accepted = await send_run(team, agent, { input: input.value, session: id });
       context.go(`#/runs/${encodeURIComponent(team)}/${encodeURIComponent(accepted.run)}`);
     } catch (error) {
       put(fault, foreign(error.text ?? error.message));

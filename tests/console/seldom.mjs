@@ -1,0 +1,173 @@
+// Shows the console what a daemon says seldom: answers that are lost, late or refused, questions that
+// change, and forms of all kinds. The daemon gives the page; what the page asks for is answered here.
+
+import { holds } from "./hold.mjs";
+
+const AGENTS = ["clerk", "helper"].map((name) => ({ name, description: "Helps.", actor: "main", dialect: "native", calls: [] }));
+const TEAM = { name: "crew", description: "Helps.", entry: "clerk", models: ["main"], tools: [], agents: AGENTS };
+
+// Makes an open call out of what is not as usual.
+function open_call(more) {
+  return {
+    call: "c-1", kind: "question", run: "r", session: "r", agent: "clerk", tool: "ask_user", arguments: {}, digest: "d", attempt: 1,
+    question: "Which colour?", waits: true, since: 1_000_000, ...more,
+  };
+}
+
+function usage_of(input_tokens) {
+  return { input_tokens, output_tokens: 0 };
+}
+
+// Makes the events of a run and one below it, which name their kinds and what is told with them.
+function events_of(list) {
+  const counts = new Map();
+  return list.map(([run, event, more], at) => {
+    counts.set(run, (counts.get(run) ?? -1) + 1);
+    return {
+      id: `${counts.get(run)}.0`, at: Date.now() * 1e3 - 60_000_000 + at, trace_id: "t", session: run, run, agent: "clerk",
+      depth: run === "r" ? 0 : 1, event, ...more,
+    };
+  });
+}
+
+const STARTED = ["r", "call_started", { call: "c-1", tool: "ask_user", arguments: {}, is_agent: false }];
+
+// A daemon as it is written down here. `refuses` names paths that are not answered, `held` such whose
+// answers wait until they are let go.
+class World {
+  constructor() {
+    this.calls = [];
+    this.runs = [];
+    this.events = [];
+    this.rows = [];
+    this.refuses = undefined;
+    this.held = undefined;
+    this.waiting = [];
+    this.posts = [];
+    this.lost = 0;
+  }
+
+  answer(path, query) {
+    const run = { run: "r", session: "r", agent: "clerk", at: 1_000_000, input: "go", trace_id: "t", state: "running", phase: "acting", step: 1 };
+    const fact = { id: "f", team: "crew", agent: "clerk", session: "s", at: 1, text: `found by ${query.get("query")}.` };
+    const session = { session: "s", agent: "clerk", at: 1, begun: 1, slots: 1, exchanges: [{ ...run, run: "s", output: "said" }] };
+    return {
+      "/v1/sign-in": { required: false, signed_in: true }, "/v1/teams": { teams: [TEAM] },
+      "/v1/teams/crew/calls": { calls: this.calls }, "/v1/teams/crew/runs": { runs: this.runs.map((name) => ({ ...run, run: name })) },
+      "/v1/teams/crew/runs/r": run, "/v1/teams/crew/traces/r": { spans: [] }, "/v1/teams/crew/sessions/s": session,
+      "/v1/teams/crew/memory": { facts: [fact] },
+      "/v1/teams/crew/usage": { usage: this.rows.concat(query.get("days") === "7" ? [{ day: 0, agent: "clerk", model: "seven", turns: 1, usage: usage_of(7) }] : []) },
+    }[path];
+  }
+
+  async serve(page) {
+    await page.route(/\/v1\//, async (route) => {
+      const request = route.request();
+      const { pathname, search, searchParams } = new URL(request.url());
+      // A request that the page has given up cannot be answered.
+      const give = (what) => route.fulfill(what).catch(() => {});
+      if (this.refuses?.test(pathname)) return route.abort();
+      if (request.method() === "POST") {
+        this.posts.push({ path: pathname, text: request.postData() });
+        if (this.held?.test(pathname)) await new Promise((resolve) => this.waiting.push(resolve));
+        if (this.lost > 0) {
+          this.lost -= 1;
+          return route.abort();
+        }
+        return give({ json: { run: "r", session: "r", status: "accepted" } });
+      }
+      if (pathname.endsWith("/events")) {
+        const told = (pathname === "/v1/events" ? [{}] : this.events).map((event) => `data: ${JSON.stringify(event)}\n\n`);
+        return give({ contentType: "text/event-stream", body: `retry: 100\n\n${told.join("")}` });
+      }
+      if (this.held?.test(pathname + search)) await new Promise((resolve) => this.waiting.push(resolve));
+      const json = this.answer(pathname, searchParams);
+      return give(json ? { json } : { status: 404, json: { error: { code: "E1004", message: "not known" } } });
+    });
+  }
+
+  // Lets go what is held.
+  release() {
+    this.held = undefined;
+    this.waiting.splice(0).forEach((resolve) => resolve());
+  }
+
+  // Waits until something is held.
+  async holding(page) {
+    while (this.waiting.length === 0) await World.frame(page);
+  }
+
+  // Waits until what the page has to draw is drawn.
+  static frame(page) {
+    return page.evaluate(() => new Promise(requestAnimationFrame));
+  }
+
+  // Lets go what is held, and tells whether the page shows a text of it.
+  async shows(page, text, path) {
+    await page.evaluate((wanted) => {
+      const main = document.getElementById("main");
+      window.__seen = false;
+      new MutationObserver(() => { window.__seen ||= main.textContent.includes(wanted); }).observe(main, { childList: true, subtree: true });
+    }, text);
+    this.release();
+    await World.look(page, path);
+    return page.evaluate(() => window.__seen);
+  }
+
+  // Waits until the page has looked anew, which takes two of its looks, since one may be under way.
+  static async look(page, path) {
+    for (let at = 0; at < 2; at += 1) await page.waitForResponse((answer) => new URL(answer.url()).pathname === path);
+    await World.frame(page);
+  }
+
+  body(at) {
+    return JSON.parse(this.posts.at(at).text);
+  }
+}
+
+// A message that is sent again is the same run; another message is another.
+async function one_message_is_one_run({ page, go, world }) {
+  for (const [hash, field, button] of [["#/runs?new", "#new-input", ".new-run button[type=submit]"], ["#/sessions/crew/s", "#go-on", "main >> text='Send'"]]) {
+    world.posts = [];
+    await go(hash);
+    await page.waitForSelector(`${field}, .item`);
+    world.lost = 2;
+    for (const [at, text] of ["pay", "pay", "pay twice"].entries()) {
+      await page.fill(field, text);
+      world.held = /runs/;
+      await page.click(button);
+      await world.holding(page);
+      await page.press(field, "Control+Enter");
+      world.release();
+      await (at < 2 ? page.waitForSelector(".fault:has-text('cannot be reached')") : page.waitForURL(/#\/runs\/crew\/r$/));
+    }
+    const runs = world.posts.map((_, at) => world.body(at).run);
+    holds(runs.length === 3 && runs.every((run) => /^[0-9a-f]{32}$/.test(run)), `${hash}: one run for each message: ${runs}`);
+    holds(runs[0] === runs[1] && runs[1] !== runs[2], `${hash}: the same message is the same run: ${runs}`);
+  }
+}
+
+export async function seldom({ tab }) {
+  const one = await tab();
+  const { page } = one;
+  one.expected = /status of 40[149]|net::ERR_/;
+  const world = new World();
+  await world.serve(page);
+  const go = async (hash) => {
+    await page.goto("about:blank");
+    await page.goto(`${one.base}/${hash}`);
+    await page.waitForSelector("main h1");
+  };
+  const all = [
+    one_message_is_one_run,
+  ];
+  for (const each of all) {
+    try {
+      await each({ page, go, world, tab: one });
+    } catch (error) {
+      throw new Error(`${each.name}: ${error.message}`, { cause: error });
+    }
+    await one.check(each.name);
+  }
+  return { requests: one.requests };
+}

@@ -3,6 +3,7 @@
 
 import { holds } from "./hold.mjs";
 
+const DIGITS = "1234567890123456789012345678901234567890.10";
 const AGENTS = ["clerk", "helper"].map((name) => ({ name, description: "Helps.", actor: "main", dialect: "native", calls: [] }));
 const TEAM = { name: "crew", description: "Helps.", entry: "clerk", models: ["main"], tools: [], agents: AGENTS };
 
@@ -147,6 +148,63 @@ async function one_message_is_one_run({ page, go, world }) {
   }
 }
 
+const DAYS = [["mo", "Monday"], ["tu", "Tuesday"], ["we", "Wednesday"]].map(([value, title]) => ({ const: value, title }));
+
+// What is filled in, field by field: its schema, what a person does, and what is sent.
+const FIELDS = [
+  [{ type: "array", items: { anyOf: DAYS } }, [["check", "Monday"], ["check", "Wednesday"]], '["mo","we"]'],
+  [{ type: "array", items: { oneOf: DAYS }, default: ["tu"] }, [["check", "Wednesday"]], '["tu","we"]'],
+  [{ type: "array", items: { enum: ["a", "b"], enumNames: ["First"] }, default: ["a", "b"] }, [["uncheck", "First"]], '["b"]'],
+  [{ type: "array", items: { enum: ["a", "b"] } }, [], undefined],
+  [{ type: "array", items: { enum: ["a", "b"] }, needed: true }, [], "[]"],
+  [{ type: "string", anyOf: DAYS }, [["select", "Tuesday"]], '"tu"'],
+  [{ type: "string", oneOf: DAYS, default: "we" }, [], '"we"'],
+  [{ type: "string", enum: ["a", "b"], enumNames: ["First", "Second"] }, [["select", "Second"]], '"b"'],
+  [{ type: "string", enum: ["a", "b"] }, [], undefined],
+  [{ type: "boolean", default: true }, [], "true"],
+  [{ type: "number" }, [["fill", ` ${DIGITS} `]], DIGITS],
+  [{ type: "integer" }, [["fill", "18446744073709551616"]], "18446744073709551616"],
+  [{ type: "number" }, [["fill", "1.50e-3"]], "1.50e-3"],
+  [{ type: "number" }, [["fill", "007"]], "7"],
+  [{ type: "number" }, [["fill", "1,5"]], '"1,5"'],
+  [{ type: "number" }, [], undefined],
+  [{ type: "string" }, [["fill", DIGITS]], `"${DIGITS}"`],
+  [{ type: "string", needed: true }, [], '""'],
+];
+
+// A form of each kind of field is filled in, and sent as it was.
+async function forms_are_filled_in({ page, go, world, tab }) {
+  const properties = Object.fromEntries(FIELDS.map(([{ needed, ...schema }], at) => [`field ${at}`, schema]));
+  const required = FIELDS.flatMap(([{ needed }], at) => (needed ? [`field ${at}`] : []));
+  world.calls = [open_call({ form: { type: "object", properties, required } })];
+  world.posts = [];
+  await go("#/approvals");
+  for (const [at, [, acts]] of FIELDS.entries()) {
+    const field = page.locator(".call-card .field").nth(at);
+    for (const [act, text] of acts) {
+      if (act === "fill") await field.locator("input").fill(text);
+      else if (act === "select") await field.locator("select").selectOption({ label: text });
+      else await field.getByLabel(text)[act]();
+    }
+  }
+  await tab.audit("a form");
+  await page.click(".call-card >> text='Answer'");
+  await page.waitForSelector(".toast:has-text('answered')");
+  const filled = FIELDS.flatMap(([, , text], at) => (text === undefined ? [] : [`"field ${at}":${text}`]));
+  holds(world.posts[0].text === `{"call":"c-1","content":{${filled.join(",")}}}`, world.posts[0].text);
+
+  for (const [typed, sent] of [[`{"id":${DIGITS}}`, `{"id":${DIGITS}}`], [DIGITS, DIGITS], ["it is paid", '"it is paid"'], ["", '""']]) {
+    world.calls = [open_call({ kind: "unknown" })];
+    world.posts = [];
+    await go("#/approvals");
+    await page.fill(".call-card.unknown textarea", typed);
+    await page.click(".call-card >> text='It took effect'");
+    await page.waitForSelector(".toast:has-text('settled')");
+    holds(world.posts[0].text === `{"done":true,"attempt":1,"result":${sent}}`, world.posts[0].text);
+  }
+  world.calls = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -160,6 +218,7 @@ export async function seldom({ tab }) {
   };
   const all = [
     one_message_is_one_run,
+    forms_are_filled_in,
   ];
   for (const each of all) {
     try {

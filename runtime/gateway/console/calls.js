@@ -59,66 +59,103 @@ function approval(card, call, done) {
     })))];
 }
 
-// Makes the fields of a form out of its schema, which has texts, numbers and truths alone; returns
-// what reads them.
+// Returns the values that a schema allows, each with its title.
+function choices(schema) {
+  const plain = (schema?.enum ?? []).map((value, at) => [value, schema.enumNames?.[at]]);
+  const titled = [...(schema?.oneOf ?? []), ...(schema?.anyOf ?? [])].filter((choice) => "const" in choice).map((choice) => [choice.const, choice.title]);
+  return [...plain, ...titled].map(([value, title]) => [value, title ?? value]);
+}
+
+// How a number is written in JSON.
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+
+// Writes a number as it was typed. What is no number goes as a text, and the daemon says what does not fit.
+function number(typed) {
+  const text = typed.trim();
+  if (NUMBER.test(text)) return text;
+  return JSON.stringify(text !== "" && Number.isFinite(Number(text)) ? Number(text) : typed);
+}
+
+// Makes a field of several choices; returns it and what reads it.
+function several(title, note, schema, options, is_required) {
+  const chosen = Array.isArray(schema.default) ? schema.default : [];
+  const boxes = options.map(([value]) => h("input", { type: "checkbox", checked: chosen.includes(value) }));
+  const row = h("fieldset", { class: "field" }, h("legend", { class: "label" }, title), note,
+    options.map(([, text], at) => h("label", { class: "option" }, boxes[at], " ", foreign(text))));
+  const read = () => {
+    const values = options.filter((_, at) => boxes[at].checked).map(([value]) => value);
+    return values.length || is_required ? JSON.stringify(values) : undefined;
+  };
+  return { row, read };
+}
+
+// Makes the fields of a form out of its schema, which has texts, numbers, truths and choices alone;
+// returns them and what writes down what is filled in.
 function form_fields(call) {
   const required = new Set(call.form.required ?? []);
   const readers = [];
   const rows = Object.entries(call.form.properties ?? {}).map(([name, schema], at) => {
     const id = `field-${call.call}-${at}`;
-    const title = h("label", { for: id }, foreign(schema.title ?? name), required.has(name) ? " (required)" : "");
+    const words = [foreign(schema.title ?? name), required.has(name) ? " (required)" : ""];
+    const title = h("label", { for: id }, words);
     const note = schema.description ? h("p", { class: "muted" }, foreign(schema.description)) : null;
-    const read = (take) => readers.push((content) => {
-      const value = take();
-      if (value !== undefined) Object.defineProperty(content, name, { value, enumerable: true });
-    });
-    const choices = schema.enum ?? schema.oneOf?.map((choice) => choice.const);
+    const read = (take) => readers.push([name, take]);
     if (schema.type === "boolean") {
       const box = h("input", { id, type: "checkbox", checked: schema.default === true });
-      read(() => box.checked);
+      read(() => String(box.checked));
       return h("div", { class: "field" }, title, note, box);
     }
-    if (choices) {
-      const names = schema.enumNames ?? schema.oneOf?.map((choice) => choice.title) ?? choices;
+    const options = choices(schema.type === "array" ? schema.items : schema);
+    if (options.length && schema.type === "array") {
+      const field_of = several(words, note, schema, options, required.has(name));
+      read(field_of.read);
+      return field_of.row;
+    }
+    if (options.length) {
       const select = h("select", { id }, required.has(name) ? null : h("option", { value: "" }, "–"),
-        choices.map((choice, index) => h("option", { value: String(index), selected: choice === schema.default }, foreign(names[index] ?? choice))));
-      read(() => (select.value === "" ? undefined : choices[Number(select.value)]));
+        options.map(([value, text], index) => h("option", { value: String(index), selected: value === schema.default }, foreign(text))));
+      read(() => (select.value === "" ? undefined : JSON.stringify(options[Number(select.value)][0])));
       return h("div", { class: "field" }, title, note, select);
     }
     const input = h("input", { id, type: "text", value: schema.default === undefined ? "" : String(schema.default), autocomplete: "off" });
     const is_number = schema.type === "number" || schema.type === "integer";
     read(() => {
       if (input.value === "" && !required.has(name)) return undefined;
-      // What is no number goes as it is, and the daemon says what does not fit.
-      return is_number && input.value.trim() !== "" && !Number.isNaN(Number(input.value)) ? Number(input.value) : input.value;
+      return is_number ? number(input.value) : JSON.stringify(input.value);
     });
     return h("div", { class: "field" }, title, note, input);
   });
-  const content = () => readers.reduce((all, read) => {
-    read(all);
-    return all;
-  }, {});
+  const content = () => {
+    const filled = readers.map(([name, take]) => [name, take()]).filter(([, text]) => text !== undefined);
+    return `{${filled.map(([name, text]) => `${JSON.stringify(name)}:${text}`)}}`;
+  };
   return { rows, content };
 }
+
+const answer_place = (call) => path`/v1/teams/${call.team}/runs/${call.run}/answer`;
+
+const question_of = ({ call }) => ({ call });
+
+// Writes a body with one more field, which is written already.
+const with_text = (body, name, text) => `${JSON.stringify(body).slice(0, -1)},"${name}":${text}}`;
 
 // A question with a form: filled in, or declined.
 function form(card, call, done) {
   const { rows, content } = form_fields(call);
-  const where = path`/v1/teams/${call.team}/runs/${call.run}/answer`;
   const settled = (text) => () => {
     toast(text);
     done();
   };
   return [h("p", { class: "muted" }, "The tool ", h("span", { class: "name" }, foreign(call.tool)), " asks this. Give it no passwords."), rows,
     h("div", { class: "actions" },
-      button("Answer", "primary", () => say(card, where, { call: call.call, content: content() }, settled("answered"))),
-      button("Decline", "danger", () => say(card, where, { call: call.call, action: "decline" }, settled("declined"))))];
+      button("Answer", "primary", () => say(card, answer_place(call), with_text(question_of(call), "content", content()), settled("answered"))),
+      button("Decline", "danger", () => say(card, answer_place(call), { ...question_of(call), action: "decline" }, settled("declined"))))];
 }
 
 function question(card, call, done) {
   if (call.form) return form(card, call, done);
   const [label, area, answer] = field(`answer-${call.call}`, "Your answer", 3, "");
-  const send = () => say(card, path`/v1/teams/${call.team}/runs/${call.run}/answer`, { call: call.call, text: answer.value }, () => {
+  const send = () => say(card, answer_place(call), { ...question_of(call), text: answer.value }, () => {
     toast("answered");
     done();
   });
@@ -128,12 +165,13 @@ function question(card, call, done) {
   return [label, area, h("div", { class: "actions" }, button("Answer", "primary", send), h("span", { class: "muted" }, "Ctrl Enter"))];
 }
 
-// Takes what was typed as JSON if it is that, and as a text if not.
+// Takes what was typed as JSON if it is that, with all digits of its numbers, and as a text if not.
 function result_of(text) {
   try {
-    return JSON.parse(text);
-  } catch {
+    JSON.parse(text);
     return text;
+  } catch {
+    return JSON.stringify(text);
   }
 }
 
@@ -145,7 +183,7 @@ function unknown(card, call, done) {
     done();
   };
   return [label, area, h("div", { class: "actions" },
-    button("It took effect", "primary", () => say(card, where, { done: true, result: result_of(result.value), attempt: call.attempt }, settled)),
+    button("It took effect", "primary", () => say(card, where, with_text({ done: true, attempt: call.attempt }, "result", result_of(result.value)), settled)),
     button("It did not", "danger", () => say(card, where, { done: false, attempt: call.attempt }, settled)))];
 }
 

@@ -205,6 +205,38 @@ async function forms_are_filled_in({ page, go, world, tab }) {
   world.calls = [];
 }
 
+// A call that asks another question gets another card, and an answer names its question.
+async function cards_ask_what_is_asked({ page, go, world }) {
+  const steps = [
+    { kind: "question", question: "Which colour?", question_id: "q-1", since: 1_000_000 },
+    { kind: "question", question: "Which taste?", question_id: "q-2", since: 1_000_000 },
+    { kind: "question", question: "Which taste?", question_id: "q-2", since: 2_000_000 },
+    { kind: "approval", question: "allow it?", since: 2_000_000 },
+    { kind: "question", question: "Which size?", question_id: "q-3", since: 3_000_000 },
+  ];
+  world.events = events_of([["r", "run_accepted", { input: "go" }], STARTED]);
+  for (const hash of ["#/approvals", "#/runs/crew/r"]) {
+    world.calls = [open_call(steps[0])];
+    await go(hash);
+    for (const step of steps) {
+      world.calls = [open_call(step)];
+      await page.waitForFunction(({ kind, question }) => {
+        const card = document.querySelector(".call-card");
+        const [area, prose] = [card?.querySelector("textarea"), card?.querySelector(".prose")];
+        return card?.matches(`.${kind}`) && area.value === "" && (kind === "approval" || prose.textContent === question);
+      }, step);
+      await page.fill(".call-card textarea", "red");
+      await World.look(page, "/v1/teams/crew/calls");
+      holds(await page.inputValue(".call-card textarea") === "red", `${hash}: what is typed stays while the question does`);
+    }
+    world.posts = [];
+    await page.press(".call-card textarea", "Control+Enter");
+    await page.waitForSelector(".toast:has-text('answered')");
+    holds(world.posts[0].text === JSON.stringify({ call: "c-1", question_id: "q-3", text: "red" }), `${hash}: ${world.posts[0].text}`);
+  }
+  world.calls = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -219,6 +251,7 @@ export async function seldom({ tab }) {
   const all = [
     one_message_is_one_run,
     forms_are_filled_in,
+    cards_ask_what_is_asked,
   ];
   for (const each of all) {
     try {

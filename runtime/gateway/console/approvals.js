@@ -1,6 +1,6 @@
 // The page of all that waits for a person, in all teams.
 
-import { call_card, open_calls } from "./calls.js";
+import { call_card, card_key, open_calls } from "./calls.js";
 import { empty, foreign, h, put } from "./dom.js";
 import { get } from "./net.js";
 
@@ -20,7 +20,7 @@ export function approvals(context) {
     const keys = new Set();
     for (const call of found) {
       // A card is drawn anew only if what is asked has changed, so that nothing typed is lost.
-      const key = `${call.team} ${call.call} ${call.kind} ${call.digest} ${call.attempt}`;
+      const key = card_key(call);
       keys.add(key);
       if (!cards.has(key)) cards.set(key, call_card(call, () => context.look()));
     }

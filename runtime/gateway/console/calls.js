@@ -11,6 +11,11 @@ export async function open_calls(team, signal) {
   return items(members(text).get("calls")).map((raw) => ({ ...JSON.parse(raw), team, written: members(raw).get("arguments") }));
 }
 
+// Names what a card asks: if it changes, so does what a person would say.
+export function card_key(call) {
+  return JSON.stringify([call.team, call.call, call.kind, call.digest, call.attempt, call.since, call.question_id]);
+}
+
 const KINDS = {
   approval: ["needs leave", "The call is not made unless you allow it."],
   question: ["asks", "The run waits for your answer."],
@@ -134,7 +139,8 @@ function form_fields(call) {
 
 const answer_place = (call) => path`/v1/teams/${call.team}/runs/${call.run}/answer`;
 
-const question_of = ({ call }) => ({ call });
+// Names the question that is answered, so that the answer is not taken for that to a later one.
+const question_of = ({ call, question_id }) => ({ call, question_id });
 
 // Writes a body with one more field, which is written already.
 const with_text = (body, name, text) => `${JSON.stringify(body).slice(0, -1)},"${name}":${text}}`;

@@ -1,6 +1,6 @@
 // The page of one run: what was said beside when it was said, while it goes on and afterwards.
 
-import { call_card, open_calls } from "./calls.js";
+import { call_card, card_key, open_calls } from "./calls.js";
 import { Conversation } from "./conversation.js";
 import { badge, code_block, empty, foreign, h, prose, put, toast } from "./dom.js";
 import { age, cost, count, duration, tokens, tone, when } from "./format.js";
@@ -168,9 +168,11 @@ export function run(context) {
   }
 
   function place_card(item, place_of_card) {
-    const card = cards.get(item.call);
-    if (card) put(place_of_card, card);
-    else place_of_card.append(h("p", { class: "muted" }, foreign(item.waits.question)));
+    const held = cards.get(item.call);
+    const { question, kind, question_id } = item.waits;
+    const is_asked = held?.call.question === question && held.call.kind === kind && held.call.question_id === question_id;
+    if (is_asked) put(place_of_card, held.card);
+    else place_of_card.append(h("p", { class: "muted" }, foreign(question)));
   }
 
   // Finds what waits for a person in this run and those below it.
@@ -182,25 +184,26 @@ export function run(context) {
       const item = story.calls.get(call.call);
       if (!item) continue;
       known.add(call.call);
-      if (!cards.has(call.call)) cards.set(call.call, call_card(call, () => refresh(), true));
-      if (!item.waits) item.waits = { question: call.question, kind: call.kind };
+      if (card_key(call) !== cards.get(call.call)?.key) cards.set(call.call, { call, key: card_key(call), card: call_card(call, () => refresh(), true) });
+      const { card } = cards.get(call.call);
+      item.waits = { question: call.question, kind: call.kind, question_id: call.question_id };
       const box = conversation.nodes.get(item.key)?.querySelector(":scope > .open-call");
       if (!box) conversation.changed([item]);
-      else if (!box.contains(cards.get(call.call))) put(box, cards.get(call.call));
+      else if (!box.contains(card)) put(box, card);
       elsewhere += 1;
     }
     for (const key of [...cards.keys()]) {
       if (known.has(key)) continue;
       cards.delete(key);
       const item = story.calls.get(key);
-      if (item && !item.busy) {
+      if (item?.waits) {
         item.waits = undefined;
         conversation.changed([item]);
       }
     }
     const jump = h("button", { type: "button", class: "primary" }, "Go to it");
     jump.addEventListener("click", () => {
-      const card = cards.get([...known][0]);
+      const card = cards.get([...known][0])?.card;
       card?.scrollIntoView({ block: "center" });
       card?.querySelector("textarea, button")?.focus({ preventScroll: true });
     });

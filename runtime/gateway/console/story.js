@@ -142,7 +142,7 @@ export class Story {
   }
 
   call_suspended(run, event) {
-    return this.change_call(event, { waits: { question: event.question, kind: event.kind } });
+    return this.change_call(event, { waits: { question: event.question, kind: event.kind, question_id: event.question_id } });
   }
 
   call_repeated(run, event) {

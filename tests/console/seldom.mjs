@@ -237,6 +237,30 @@ async function cards_ask_what_is_asked({ page, go, world }) {
   world.calls = [];
 }
 
+// When a run is over nothing below it is in work, whether its end was told or not.
+async function all_ends_with_the_root({ page, go, world }) {
+  const asked = (run) => [run, "model_asked", { step: 1, role: "actor", model: "main" }];
+  const over = (run, output) => [run, "run_ended", { status: "cancelled", output, usage: usage_of(1) }];
+  const begun = [["r", "run_accepted", { input: "go" }], ["r", "call_started", { call: "below", tool: "helper", arguments: {}, is_agent: true }],
+    ["below", "run_accepted", { input: "help" }], asked("below")];
+  const waits = [["below", "call_started", { call: "c-2", tool: "ask_user", arguments: {}, is_agent: false }], ["below", "call_suspended", { call: "c-2", question: "Which?", kind: "question" }]];
+  for (const [list, ends] of [
+    [[...begun, over("r", "")], 1],
+    [[...begun, ...waits, over("r", "")], 1],
+    [[...begun, over("r", ""), ...waits], 1],
+    [[...begun, over("r", ""), asked("below"), over("below", "")], 2],
+  ]) {
+    world.events = events_of(list);
+    await go("#/runs/crew/r");
+    await page.waitForFunction((count) => document.querySelectorAll(".item.end").length === count, ends);
+    await page.waitForSelector(".pulse:not(:has(.dot))", { state: "attached" });
+    await World.frame(page);
+    const busy = ".item .spin, .bar-fill, .open-call, .badge.busy";
+    await page.waitForFunction((selector) => !document.querySelector(selector), busy);
+  }
+  world.events = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -252,6 +276,7 @@ export async function seldom({ tab }) {
     one_message_is_one_run,
     forms_are_filled_in,
     cards_ask_what_is_asked,
+    all_ends_with_the_root,
   ];
   for (const each of all) {
     try {

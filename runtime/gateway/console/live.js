@@ -17,9 +17,10 @@ function pulse(word) {
   state.listeners.forEach((listener) => listener(word));
 }
 
-// Opens a stream while the page is seen; returns what ends it. One that is refused is opened again
-// after a look, for as long as that look says that there is something to come.
-function stream(address, on_message, on_open, look) {
+// Opens a stream while the page is seen; returns what ends it. One that is over is not asked for again
+// when it ends, and one that is refused is after a look, for as long as that look says that there is
+// something to come.
+function stream(address, on_message, on_open, is_over, look) {
   let source;
   let timer;
   let over = false;
@@ -38,6 +39,10 @@ function stream(address, on_message, on_open, look) {
     };
     source.onmessage = (message) => on_message(JSON.parse(message.data), message.data);
     source.onerror = () => {
+      if (is_over()) {
+        end();
+        return;
+      }
       // A browser comes again by itself after a lost connection, and not after an answer of another kind.
       if (source?.readyState === EventSource.CLOSED) refused();
       else pulse("waiting");
@@ -53,14 +58,15 @@ function stream(address, on_message, on_open, look) {
     else pulse("off");
   };
   const seen = () => (document.hidden ? close() : open());
-  document.addEventListener("visibilitychange", seen);
-  open();
-  return () => {
+  const end = () => {
     over = true;
     close();
     pulse("off");
     document.removeEventListener("visibilitychange", seen);
   };
+  document.addEventListener("visibilitychange", seen);
+  open();
+  return end;
 }
 
 // Looks at a list whenever something happened, not too often, and now and then in any case.
@@ -94,7 +100,7 @@ export function watch(look) {
   const idle = setInterval(() => {
     if (!document.hidden && Date.now() - last >= LOOK_AGAIN_MS) soon();
   }, LOOK_AGAIN_MS);
-  const end = stream(() => "/v1/events", soon, soon, async () => {
+  const end = stream(() => "/v1/events", soon, soon, () => false, async () => {
     soon();
     return true;
   });
@@ -107,6 +113,6 @@ export function watch(look) {
 
 // Follows one run and those below it. What was told before comes again when the stream is made anew,
 // so the listener is told to begin anew. The look tells whether the run goes on.
-export function follow(address, on_event, on_begin, look) {
-  return stream(() => address, on_event, on_begin, look);
+export function follow(address, on_event, on_begin, is_over, look) {
+  return stream(() => address, on_event, on_begin, is_over, look);
 }

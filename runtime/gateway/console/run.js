@@ -87,7 +87,6 @@ export function run(context) {
   let view;
   let selected;
   let timer;
-  let end_stream;
 
   const facts = h("div", { class: "run-facts" });
   const cancel = h("button", { type: "button", class: "danger", hidden: true }, "Cancel the run");
@@ -240,16 +239,12 @@ export function run(context) {
     conversation.changed(story.take(event));
     if (event.event === "delta") return;
     soon();
-    if (event.event === "run_ended" && event.run === id) {
-      end_stream?.();
-      end_stream = undefined;
-    }
   }
 
   const grow = setInterval(() => {
     if (!document.hidden && !story.root?.status) draw_rows();
   }, GROW_MS);
-  end_stream = follow(`${place}/events?tree=true`, take, soon, async () => {
+  const end_stream = follow(`${place}/events?tree=true`, take, soon, () => story.root?.status !== undefined, async () => {
     await refresh();
     return view?.state !== "ended";
   });
@@ -257,7 +252,7 @@ export function run(context) {
   return {
     title: `Run ${id}`, node, refresh, fault,
     stop() {
-      end_stream?.();
+      end_stream();
       clearInterval(grow);
       clearTimeout(timer);
     },

@@ -38,7 +38,8 @@ export class Story {
       this.runs.set(event.run, run);
     }
     const change = this[event.event];
-    return change ? [change.call(this, run, event)].flat().filter(Boolean) : [];
+    const changed = change ? [change.call(this, run, event)].flat().filter(Boolean) : [];
+    return this.root?.status ? [...changed, ...this.settle(event.at)] : changed;
   }
 
   add(run, item, event) {
@@ -179,5 +180,17 @@ export class Story {
     Object.assign(run, { status: event.status, usage: event.usage, ended_at: event.at });
     const { status, output, usage, error } = event;
     return [turn, this.add(run, { kind: "end", key: `end:${run.run}`, status, output, usage, error }, event)];
+  }
+
+  // Ends what is in work below a root that is over: its end may come later, and is then not told.
+  settle(at) {
+    const settled = [];
+    for (const run of this.runs.values()) {
+      if (!run.status) Object.assign(run, { status: "ended", ended_at: at });
+      for (const item of run.items.filter((each) => each.busy || each.waits)) {
+        settled.push(Object.assign(item, { busy: false, waits: undefined, done: true, status: item.status ?? "ended" }));
+      }
+    }
+    return settled;
   }
 }

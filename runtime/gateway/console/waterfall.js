@@ -36,8 +36,9 @@ function of_spans(spans) {
 function of_story(story, known, now) {
   const rows = [];
   for (const run of story.runs.values()) {
+    if (run.status) continue;
     const key = `run:${run.run}`;
-    if (!known.has(key) && !run.status) {
+    if (!known.has(key)) {
       const above = story.calls.has(run.run) ? `call:${run.run}` : undefined;
       rows.push({ key, above, name: `invoke_agent ${run.agent}`, kind: "agent", start: run.at, end: now, busy: true, tokens: 0 });
     }

@@ -64,18 +64,22 @@ impl Stream {
         }
     }
 
+    /// Tells the whole past: runs below may have ended after the run did.
     async fn tell_past(&self, seen: &mut Seen, past: Vec<Event>) -> Flow {
+        let mut flow = Flow::On;
         for event in past {
             if !seen.is_new(&event) {
                 continue;
             }
-            let is_last = self.is_last(&event);
+            if self.is_last(&event) {
+                flow = Flow::Over;
+            }
             let sent = timeout(PAST_TIMEOUT, self.out.send(event)).await;
-            if is_last || !matches!(sent, Ok(Ok(()))) {
+            if !matches!(sent, Ok(Ok(()))) {
                 return Flow::Over;
             }
         }
-        Flow::On
+        flow
     }
 
     fn tell_live(&self, seen: &mut Seen, message: &bus::Message) -> Flow {
@@ -139,6 +143,7 @@ mod tests {
     use bus::{Bus, LocalLimits};
     use journal::Holder;
     use node::{Node, NodeOptions};
+    use serde_json::json;
     use tokio::sync::{Semaphore, mpsc};
     use wire::entry::{Body, Entry, Input, Submitted};
     use wire::run::Budget;
@@ -170,12 +175,75 @@ mod tests {
         team.journal().append(session, slot, vec![bytes.into()]).await.unwrap();
     }
 
+    /// Makes the stream of a run, with that of the session of the same name.
+    async fn stream(
+        team: &TeamHandle,
+        run: &RunId,
+        live: bus::Subscription,
+        out: Sender<Event>,
+    ) -> Stream {
+        Stream {
+            team: team.clone(),
+            session: SessionId::new(run.as_str()).unwrap(),
+            run: run.clone(),
+            after: None,
+            trace_id: None,
+            live,
+            out,
+            closing: CancellationToken::new(),
+            _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
+        }
+    }
+
+    /// Makes the event of a run by which it begins or ends.
+    fn event(run: &str, slot: u64, ends: bool) -> Event {
+        let kind = if ends {
+            json!({"event": "run_ended", "status": "cancelled", "output": "", "usage": {"input_tokens": 0, "output_tokens": 0}})
+        } else {
+            json!({"event": "run_accepted", "input": "x"})
+        };
+        let mut event = json!({
+            "id": format!("{slot}.0"), "at": slot, "trace_id": "0af7651916cd43dd8448eb211c80319c",
+            "session": run, "run": run, "agent": "a", "depth": 0,
+        });
+        event.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+        serde_json::from_value(event).unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_of_the_past_is_told_before_the_stream_ends() {
+        let data = tempfile::tempdir().unwrap();
+        let node = start(data.path()).await;
+        let team = node.team("quickstart").unwrap().clone();
+        let run = RunId::new("r").unwrap();
+        let begun = |run| event(run, 0, false);
+        let ended = |run| event(run, 1, true);
+        for (past, flow) in [
+            (vec![begun("r"), ended("r")], Flow::Over),
+            (vec![begun("r"), begun("below"), ended("below")], Flow::On),
+            (vec![begun("r"), begun("below"), ended("r"), ended("below")], Flow::Over),
+            (vec![begun("below"), ended("r"), begun("last"), ended("last")], Flow::Over),
+        ] {
+            let live = node.bus().subscribe("none", None).await.unwrap();
+            let (out, mut client) = mpsc::channel(past.len());
+            let stream = stream(&team, &run, live, out).await;
+            let expected = past.clone();
+            assert_eq!(stream.tell_past(&mut Seen::default(), past).await, flow, "{expected:?}");
+            drop(stream);
+            let mut told = Vec::new();
+            while let Some(event) = client.recv().await {
+                told.push(event);
+            }
+            assert_eq!(told, expected);
+        }
+    }
+
     #[tokio::test]
     async fn what_a_slow_client_lost_is_told_from_the_journal() {
         let data = tempfile::tempdir().unwrap();
         let node = start(data.path()).await;
         let team = node.team("quickstart").unwrap().clone();
-        let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
+        let (session, run) = (SessionId::new("r").unwrap(), RunId::new("r").unwrap());
         let agent = team.team().entry.clone();
         let submitted = Submitted {
             run: run.clone(),
@@ -196,17 +264,7 @@ mod tests {
         let past = past(&team, &session, &run, None, false).await.unwrap();
         assert!(past.events.len() > 1, "more than the client takes at once");
         let (out, mut client) = mpsc::channel(1);
-        let stream = Stream {
-            team: team.clone(),
-            session: session.clone(),
-            run: run.clone(),
-            after: None,
-            trace_id: None,
-            live,
-            out,
-            closing: CancellationToken::new(),
-            _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
-        };
+        let stream = stream(&team, &run, live, out).await;
         let told = tokio::spawn(stream.run(past.events));
 
         // While the client takes nothing, more happens than is held for it.

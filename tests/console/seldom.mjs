@@ -261,6 +261,21 @@ async function all_ends_with_the_root({ page, go, world }) {
   world.events = [];
 }
 
+// What cannot be shown is shown when the daemon is back.
+async function pages_come_back({ page, go, world }) {
+  world.calls = [open_call({})];
+  for (const [hash, what] of [["#/teams", ".team"], ["#/sessions/crew/s", ".item.end:has-text('said')"], ["#/approvals", ".call-card"]]) {
+    await go(hash);
+    await page.waitForSelector(what);
+    world.refuses = /./;
+    await page.waitForSelector(".empty:has-text('cannot be shown')");
+    world.refuses = undefined;
+    await page.waitForSelector(what);
+    holds(await page.locator(".empty").count() === 0, `${hash}: it is shown again`);
+  }
+  world.calls = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -277,6 +292,7 @@ export async function seldom({ tab }) {
     forms_are_filled_in,
     cards_ask_what_is_asked,
     all_ends_with_the_root,
+    pages_come_back,
   ];
   for (const each of all) {
     try {

@@ -46,5 +46,10 @@ export function approvals(context) {
     });
   }
 
-  return { title: "Approvals", node, refresh, fault: (error) => put(list, empty("This cannot be shown", foreign(error.text ?? error.message))) };
+  function fault(error) {
+    drawn = false;
+    put(list, empty("This cannot be shown", foreign(error.text ?? error.message)));
+  }
+
+  return { title: "Approvals", node, refresh, fault };
 }

@@ -94,5 +94,10 @@ export function session(context) {
     if (!found.exchanges.length) put(said, empty("Nothing is left of what was said", "Its runs are older than what the team keeps."));
   }
 
-  return { title: `Session ${id}`, node, refresh, fault: (error) => put(said, empty("This session cannot be shown", foreign(error.text ?? error.message))) };
+  function fail(error) {
+    shown = "";
+    put(said, empty("This session cannot be shown", foreign(error.text ?? error.message)));
+  }
+
+  return { title: `Session ${id}`, node, refresh, fault: fail };
 }

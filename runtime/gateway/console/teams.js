@@ -69,5 +69,10 @@ export function teams(context) {
     put(place, wanted.length ? wanted.map(section) : empty("No such team", "Name team files when the daemon is started: ", h("code", {}, "callboard serve TEAM.toml"), "."));
   }
 
-  return { title: "Teams", node, refresh, fault: (error) => put(place, empty("Teams cannot be shown", foreign(error.text ?? error.message))) };
+  function fault(error) {
+    shown = "";
+    put(place, empty("Teams cannot be shown", foreign(error.text ?? error.message)));
+  }
+
+  return { title: "Teams", node, refresh, fault };
 }

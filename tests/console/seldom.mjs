@@ -276,6 +276,44 @@ async function pages_come_back({ page, go, world }) {
   world.calls = [];
 }
 
+// An answer that comes late is not drawn over one to a later question.
+async function late_answers_are_dropped({ page, go, world }) {
+  await go("#/memory");
+  world.held = /query=a$/;
+  await page.fill("#memory-query", "a");
+  await world.holding(page);
+  await page.fill("#memory-query", "ab");
+  await page.waitForSelector(".fact:has-text('found by ab.')");
+  holds(!await world.shows(page, "found by a.", "/v1/teams/crew/memory"), "what is found by the last words is shown");
+  await go("#/usage");
+  await page.waitForSelector(".empty");
+  world.held = /days=7$/;
+  await page.click(".switch >> text='7 days'");
+  await world.holding(page);
+  await page.click(".switch >> text='90 days'");
+  await page.waitForSelector(".switch button[aria-pressed=true]:has-text('90 days')");
+  holds(!await world.shows(page, "seven", "/v1/teams/crew/usage"), "the usage of the time that was chosen last is shown");
+}
+
+// What waits is counted and shown on the page of a run as it is elsewhere.
+async function what_waits_is_known({ page, go, world }) {
+  world.events = events_of([["r", "run_accepted", { input: "go" }], STARTED]);
+  await go("#/runs/crew/r");
+  await page.waitForSelector(".item.call");
+  for (const count of [1, 2]) {
+    world.calls = Array.from({ length: count }, (_, at) => open_call({ call: `c-${at + 1}` }));
+    await page.waitForSelector(`.nav .count:has-text('${count}')`);
+  }
+  // What waits is shown also if nobody knows where the run stands.
+  world.refuses = /runs\/r$/;
+  await go("#/teams");
+  await go("#/runs/crew/r");
+  await page.waitForSelector(".empty:has-text('cannot be shown')");
+  await page.waitForSelector(".call-card.question");
+  world.refuses = undefined;
+  world.calls = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -293,6 +331,8 @@ export async function seldom({ tab }) {
     cards_ask_what_is_asked,
     all_ends_with_the_root,
     pages_come_back,
+    late_answers_are_dropped,
+    what_waits_is_known,
   ];
   for (const each of all) {
     try {

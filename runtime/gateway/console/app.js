@@ -29,8 +29,13 @@ const nav = document.getElementById("nav");
 const pulse = document.getElementById("pulse");
 const sign_out = document.getElementById("sign-out");
 
+// How often open calls are counted where no notices come.
+const COUNT_MS = 15_000;
+
 let current;
 let is_signed_in = true;
+// How often open calls were counted; of two counts the later one holds.
+let counts = 0;
 
 // Reads the address: `#/page/parameter/..?query`.
 function address() {
@@ -67,12 +72,14 @@ function leave() {
 // Opens a page: draws it, looks, and looks again when something happened.
 function open(make, where) {
   leave();
-  const control = new AbortController();
+  const left = new AbortController();
+  let looking = new AbortController();
   let refresh = async () => {};
   let redraw;
   const context = {
-    ...where, signal: control.signal,
+    ...where, signal: left.signal,
     look: () => refresh(),
+    count: count_calls,
     go: (hash) => { location.hash = hash; },
     // Changes the query of the address; quietly if the page shows it already.
     set(change, quietly = false) {
@@ -91,21 +98,27 @@ function open(make, where) {
     }
   };
   refresh = () => attempt(async () => {
-    await page.refresh?.();
+    // Of two looks the later one counts, whichever is answered first.
+    looking.abort();
+    looking = new AbortController();
+    await page.refresh(looking.signal);
     main.setAttribute("aria-busy", "false");
   });
   redraw = page.redraw && (() => attempt(page.redraw));
   put(main, page.node);
   main.setAttribute("aria-busy", "true");
   document.title = `${page.title} · Callboard`;
-  // A page that follows a run has a stream of its own.
+  // A page that follows a run has a stream of its own, and is told nothing of other runs.
+  const counting = page.stop && setInterval(() => document.hidden || count_calls(), COUNT_MS);
   const ends = page.stop ? () => page.stop() : watch(async () => {
     await Promise.all([refresh(), count_calls()]);
   });
   current = {
     key: hash_of({ ...where, query: {} }), page, context, redraw,
     stop() {
-      control.abort();
+      left.abort();
+      looking.abort();
+      clearInterval(counting);
       ends();
     },
   };
@@ -140,15 +153,19 @@ function route() {
 // Shows on the tab how many calls wait for a person.
 async function count_calls() {
   const badge = nav.querySelector("[data-page=approvals] .count");
+  counts += 1;
+  const mine = counts;
+  let open_now = 0;
   try {
     const { teams: all } = await get("/v1/teams");
     const lists = await Promise.all(all.map((team) => open_calls(team.name)));
-    const open_now = lists.flat().length;
-    badge.hidden = open_now === 0;
-    put(badge, String(open_now), h("span", { class: "unseen" }, " open"));
+    open_now = lists.flat().length;
   } catch {
-    badge.hidden = true;
+    // What is not known is not shown.
   }
+  if (mine !== counts) return;
+  badge.hidden = open_now === 0;
+  put(badge, String(open_now), h("span", { class: "unseen" }, " open"));
 }
 
 function ask_to_sign_in() {

@@ -13,9 +13,9 @@ export function approvals(context) {
   const cards = new Map();
   let drawn = false;
 
-  async function refresh() {
-    const { teams } = await get("/v1/teams", context.signal);
-    const found = (await Promise.all(teams.map((team) => open_calls(team.name, context.signal)))).flat();
+  async function refresh(signal) {
+    const { teams } = await get("/v1/teams", signal);
+    const found = (await Promise.all(teams.map((team) => open_calls(team.name, signal)))).flat();
     found.sort((one, other) => ORDER[one.kind] - ORDER[other.kind] || one.since - other.since);
     const keys = new Set();
     for (const call of found) {

@@ -23,11 +23,11 @@ export function memory(context) {
         fact.tainted ? [" ", badge("odd", "words of strangers")] : null));
   }
 
-  async function refresh() {
+  async function refresh(signal) {
     const query = context.query.query ?? "";
-    const { teams } = await get("/v1/teams", context.signal);
+    const { teams } = await get("/v1/teams", signal);
     const lists = await Promise.all(teams.map(async (team) => {
-      const { facts } = await get(`${path`/v1/teams/${team.name}/memory`}?limit=200&query=${encodeURIComponent(query)}`, context.signal);
+      const { facts } = await get(`${path`/v1/teams/${team.name}/memory`}?limit=200&query=${encodeURIComponent(query)}`, signal);
       return facts.map((fact) => ({ ...fact, team: team.name }));
     }));
     const all = lists.flat();

@@ -87,6 +87,8 @@ export function run(context) {
   let view;
   let selected;
   let timer;
+  let looking;
+  let again;
 
   const facts = h("div", { class: "run-facts" });
   const cancel = h("button", { type: "button", class: "danger", hidden: true }, "Cancel the run");
@@ -209,15 +211,30 @@ export function run(context) {
     put(waits, elsewhere ? h("p", { class: "notice" }, `${elsewhere} ${elsewhere === 1 ? "call waits" : "calls wait"} for you. `, jump) : null);
   }
 
-  async function refresh() {
-    try {
-      view = await get(place, context.signal);
-      put(lost);
-      draw_facts();
-      await Promise.all([load_spans(), load_calls()]);
-    } catch (error) {
-      if (error.name !== "AbortError") fault(error);
-    }
+  async function load_run() {
+    view = await get(place, context.signal);
+    put(lost);
+    draw_facts();
+    await load_spans();
+  }
+
+  async function look() {
+    const parts = await Promise.allSettled([load_run(), load_calls(), context.count()]);
+    const failed = parts.find((each) => each.status === "rejected" && each.reason.name !== "AbortError");
+    if (failed) fault(failed.reason);
+  }
+
+  // Looks one after the other, so that no late answer is drawn over a newer one.
+  function refresh() {
+    again = true;
+    looking ??= (async () => {
+      while (again && !context.signal.aborted) {
+        again = false;
+        await look();
+      }
+      looking = undefined;
+    })();
+    return looking;
   }
 
   function fault(error) {

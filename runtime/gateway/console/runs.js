@@ -83,16 +83,17 @@ export function runs(context) {
     context.look();
   });
 
-  async function refresh() {
-    ({ teams } = await get("/v1/teams", context.signal));
+  async function refresh(signal) {
+    const { teams: found_teams } = await get("/v1/teams", signal);
+    const found_waiting = new Set();
     const of_team = async (team) => {
       const [found, calls] = await Promise.all([
-        get(`${path`/v1/teams/${team.name}/runs`}?limit=${limit}`, context.signal), open_calls(team.name, context.signal)]);
-      calls.filter((call) => call.waits).forEach((call) => waiting.add(call.run));
+        get(`${path`/v1/teams/${team.name}/runs`}?limit=${limit}`, signal), open_calls(team.name, signal)]);
+      calls.filter((call) => call.waits).forEach((call) => found_waiting.add(call.run));
       return found.runs.map((run) => ({ ...run, team: team.name }));
     };
-    waiting = new Set();
-    const lists = await Promise.all(teams.map(of_team));
+    const lists = await Promise.all(found_teams.map(of_team));
+    [teams, waiting] = [found_teams, found_waiting];
     more.hidden = !lists.some((list) => list.length >= limit) || limit >= ROWS_MAX;
     all = lists.flat().sort((one, other) => other.at - one.at);
     draw();

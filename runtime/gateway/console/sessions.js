@@ -4,7 +4,7 @@ import { badge, empty, foreign, h, keep_focus, prose, put } from "./dom.js";
 import { age, cost, count, tokens, tone, when } from "./format.js";
 import { get, path, sender } from "./net.js";
 
-export function sessions(context) {
+export function sessions() {
   const body = h("tbody", {});
   const table = h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Session", "Agent", "Last active", "Begun", "Entries"].map((name) => h("th", { scope: "col" }, name)))), body);
   const place = h("div", {});
@@ -20,10 +20,10 @@ export function sessions(context) {
       cell("Begun", when(session.begun)), cell("Entries", count(session.slots)));
   }
 
-  async function refresh() {
-    const { teams } = await get("/v1/teams", context.signal);
+  async function refresh(signal) {
+    const { teams } = await get("/v1/teams", signal);
     const lists = await Promise.all(teams.map(async (team) => {
-      const { sessions: found } = await get(`${path`/v1/teams/${team.name}/sessions`}?limit=200`, context.signal);
+      const { sessions: found } = await get(`${path`/v1/teams/${team.name}/sessions`}?limit=200`, signal);
       return found.map((session) => ({ ...session, team: team.name }));
     }));
     const all = lists.flat().sort((one, other) => other.at - one.at);
@@ -80,8 +80,8 @@ export function session(context) {
     ];
   }
 
-  async function refresh() {
-    const found = await get(path`/v1/teams/${team}/sessions/${id}`, context.signal);
+  async function refresh(signal) {
+    const found = await get(path`/v1/teams/${team}/sessions/${id}`, signal);
     if (agent === undefined) button.disabled = false;
     agent = found.agent;
     // Those of called agents have ids of their calls, and take messages of their callers alone.

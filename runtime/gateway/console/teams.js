@@ -58,8 +58,8 @@ export function teams(context) {
   const node = h("div", {}, h("h1", {}, "Teams"), place);
   let shown = "";
 
-  async function refresh() {
-    const found = (await get("/v1/teams", context.signal)).teams;
+  async function refresh(signal) {
+    const found = (await get("/v1/teams", signal)).teams;
     const [only] = context.params;
     const wanted = only ? found.filter((team) => team.name === only) : found;
     // Teams change seldom; what is open or chosen in the page stays as it is meanwhile.

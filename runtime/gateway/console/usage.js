@@ -52,14 +52,14 @@ export function usage(context) {
   let rows = [];
   let teams = [];
 
-  async function refresh() {
-    ({ teams } = await get("/v1/teams", context.signal));
+  async function refresh(signal) {
+    const { teams: found_teams } = await get("/v1/teams", signal);
     const days = context.query.days ?? "30";
-    const lists = await Promise.all(teams.map(async (team) => {
-      const { usage: found } = await get(`${path`/v1/teams/${team.name}/usage`}?days=${encodeURIComponent(days)}`, context.signal);
+    const lists = await Promise.all(found_teams.map(async (team) => {
+      const { usage: found } = await get(`${path`/v1/teams/${team.name}/usage`}?days=${encodeURIComponent(days)}`, signal);
       return found.map((row) => ({ ...row, team: team.name }));
     }));
-    rows = lists.flat();
+    [teams, rows] = [found_teams, lists.flat()];
     draw();
   }
 
@@ -89,5 +89,5 @@ export function usage(context) {
       table("Days (UTC)", "Day", new Map([...by(rows, (row) => day(row.day))].reverse())));
   }
 
-  return { title: "Usage", node, refresh, redraw: refresh, fault: (error) => put(place, empty("Usage cannot be shown", foreign(error.text ?? error.message))) };
+  return { title: "Usage", node, refresh, redraw: () => context.look(), fault: (error) => put(place, empty("Usage cannot be shown", foreign(error.text ?? error.message))) };
 }

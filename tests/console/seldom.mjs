@@ -314,6 +314,27 @@ async function what_waits_is_known({ page, go, world }) {
   world.calls = [];
 }
 
+// Lists and buttons that are under the hand stay while the page looks anew.
+async function looks_disturb_nobody({ page, go, world }) {
+  world.runs = ["one"];
+  await go("#/runs");
+  await page.waitForSelector("tr[data-run=one]");
+  await page.evaluate(() => { window.__list = document.querySelector("#filter-state"); });
+  world.runs = ["one", "two"];
+  await page.waitForSelector("tr[data-run=two]");
+  holds(await page.evaluate(() => window.__list.isConnected), "filters are drawn anew only if they change");
+  await page.selectOption("#filter-state", "failed");
+  await page.waitForSelector(".empty:has-text('No run fits')");
+  holds(!await page.evaluate(() => window.__list.isConnected), "and are if they do");
+
+  await go("#/usage");
+  await page.focus(".switch >> text='30 days'");
+  world.rows = [{ day: 0, agent: "clerk", model: "thirty", turns: 1, usage: usage_of(30) }];
+  await page.waitForSelector("table:has-text('thirty')");
+  holds(await page.evaluate(() => document.activeElement.textContent) === "30 days", "the focus stays");
+  world.rows = [];
+}
+
 export async function seldom({ tab }) {
   const one = await tab();
   const { page } = one;
@@ -333,6 +354,7 @@ export async function seldom({ tab }) {
     pages_come_back,
     late_answers_are_dropped,
     what_waits_is_known,
+    looks_disturb_nobody,
   ];
   for (const each of all) {
     try {

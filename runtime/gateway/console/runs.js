@@ -77,6 +77,7 @@ export function runs(context) {
   let all = [];
   let teams = [];
   let waiting = new Set();
+  let filtered;
 
   more.addEventListener("click", () => {
     limit = Math.min(limit * 4, ROWS_MAX);
@@ -99,12 +100,17 @@ export function runs(context) {
     draw();
   }
 
+  // Returns what the filters are drawn from.
+  const filters_of = () => JSON.stringify([context.query, teams.map((each) => [each.name, each.agents.map((one) => one.name)])]);
+
   function draw_filters() {
+    filtered = filters_of();
     const { team = "", agent = "", state = "", text = "" } = context.query;
     const names = [...new Set(teams.filter((each) => !team || each.name === team).flatMap((each) => each.agents.map((one) => one.name)))].sort();
     const search = h("input", { id: "filter-text", type: "search", value: text, placeholder: "words of the message or an id", data: { search: "", focus: "filter-text" } });
     search.addEventListener("input", () => {
       context.set({ text: search.value || undefined }, true);
+      filtered = filters_of();
       draw_rows();
     });
     const inside = h("input", { id: "filter-inside", type: "checkbox", checked: context.query.inside !== undefined, data: { focus: "filter-inside" } });
@@ -120,7 +126,8 @@ export function runs(context) {
 
   function draw() {
     const is_typing = document.activeElement?.id === "filter-text";
-    if (!is_typing) draw_filters();
+    // Drawn anew, a list that is open under the hand would close.
+    if (!is_typing && filtered !== filters_of()) draw_filters();
     const is_new = context.query.new !== undefined;
     if (is_new && !form_place.firstChild && teams.length) {
       put(form_place, start_form(context, teams, context.query.agent_of));

@@ -1,7 +1,7 @@
 // The page of what models used: tokens and money by day, agent and model.
 
 import { bars } from "./chart.js";
-import { empty, foreign, h, put } from "./dom.js";
+import { empty, foreign, h, keep_focus, put } from "./dom.js";
 import { count, day, money, short } from "./format.js";
 import { get, path } from "./net.js";
 
@@ -65,9 +65,9 @@ export function usage(context) {
 
   function draw() {
     const { days = "30", what = "tokens", split = "model" } = context.query;
-    put(controls, switcher("Time", DAYS, days, (value) => context.set({ days: value })),
+    keep_focus(controls, () => put(controls, switcher("Time", DAYS, days, (value) => context.set({ days: value })),
       switcher("What", [["tokens", "Tokens"], ["cost", "Cost"]], what, (value) => context.set({ what: value })),
-      switcher("By", [["model", "Models"], ["agent", "Agents"], ["team", "Teams"]], split, (value) => context.set({ split: value })));
+      switcher("By", [["model", "Models"], ["agent", "Agents"], ["team", "Teams"]], split, (value) => context.set({ split: value }))));
     if (rows.length === 0) {
       put(place, empty("Nothing was used in this time", "Each turn of a model is counted here, with its cost if the team file gives prices. ", h("a", { to: "#/runs?new" }, "Start a run"), "."));
       return;

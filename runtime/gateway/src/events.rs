@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::{StreamExt as _, stream};
@@ -34,6 +34,10 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// When a client whose stream was cut is to come again.
 pub(crate) const COME_AGAIN: Duration = Duration::from_secs(1);
+
+/// What keeps a proxy from holding events back until many have come together.
+pub(crate) const UNHELD: [(HeaderName, &str); 1] =
+    [(HeaderName::from_static("x-accel-buffering"), "no")];
 
 /// The header by which a client says what it saw last.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -96,7 +100,8 @@ pub(crate) async fn stream(
         async move { written }
     });
     let body = first.chain(events).map(Ok::<_, Infallible>);
-    Ok(Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    let answer = Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    Ok((UNHELD, answer).into_response())
 }
 
 /// Writes an event. Only those of the run's own session have an id to re-attach after.

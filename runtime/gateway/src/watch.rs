@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use wire::{Name, RunId, SessionId, Timestamp};
 
-use crate::events::{COME_AGAIN, EVENTS_QUEUED_MAX, KEEP_ALIVE};
+use crate::events::{COME_AGAIN, EVENTS_QUEUED_MAX, KEEP_ALIVE, UNHELD};
 use crate::refusal::Refusal;
 use crate::sign_in::Known;
 use crate::state::Doors;
@@ -82,7 +82,8 @@ pub(crate) async fn stream(
     });
     let notices = queued.filter_map(async |notice| sse::Event::default().json_data(notice).ok());
     let body = first.chain(notices).map(Ok::<_, Infallible>);
-    Ok(Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    let answer = Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    Ok((UNHELD, answer).into_response())
 }
 
 impl Watch {

@@ -29,6 +29,7 @@ impl Events {
         let response = timeout(PATIENCE, request.send()).await.unwrap().unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
         Self { response, text: String::new() }
     }
 

@@ -12,9 +12,20 @@ use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::question::Question;
 use crate::run::{Budget, RunStatus};
 
-/// What may be done again when it is not known whether a call took effect.
+/// What may be done again when it is not known whether a call took effect; the stricter is the
+/// greater.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
@@ -85,7 +96,7 @@ pub enum ToolReply {
         /// Tokens that the tool used, if it asked a model.
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
-        /// Whether the outcome holds untrusted words though the tool is trusted.
+        /// Whether the outcome holds untrusted words, whatever the run knows of the tool.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
         /// What the call met outside.

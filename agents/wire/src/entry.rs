@@ -127,7 +127,7 @@ pub enum Input {
         /// older versions said here how much that is.
         #[serde(default)]
         usage: Usage,
-        /// Whether the outcome holds untrusted words though the tool is trusted.
+        /// Whether the outcome holds untrusted words, whatever the run knows of the tool.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
         /// What the last attempt met outside.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use config::Team;
 use config::team::TeamTool;
 use tokio::time::Instant;
-use wire::Name;
+use wire::{EffectClass, Name};
 
 /// Tools of a team that are gone and still called by runs that began with them; those that have
 /// been gone for longest go before their time if there are more.
@@ -69,9 +69,12 @@ impl Present {
 
     /// Returns a tool that is served: one of the team, or one that earlier runs may still call.
     pub(crate) fn tool(&self, name: &Name) -> Option<TeamTool> {
-        let state = self.lock();
-        let left = || state.leaving.get(name).map(|leaving| &leaving.tool);
-        state.team.tools.get(name).or_else(left).cloned()
+        self.lock().tool(name).cloned()
+    }
+
+    /// Returns what may be repeated of a tool that is served.
+    pub(crate) fn effect(&self, name: &Name) -> Option<EffectClass> {
+        self.lock().tool(name).map(|tool| tool.offer.effect)
     }
 
     pub(crate) fn serves(&self, name: &Name) -> bool {
@@ -111,6 +114,13 @@ impl Present {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tool(&self, name: &Name) -> Option<&TeamTool> {
+        let left = || self.leaving.get(name).map(|leaving| &leaving.tool);
+        self.team.tools.get(name).or_else(left)
     }
 }
 

@@ -24,7 +24,6 @@ pub(crate) async fn shown(
     reply: ToolReply,
     bytes_max: usize,
     asked: Asked,
-    is_untrusted: bool,
     results: &Results,
 ) -> ToolReply {
     let ToolReply::Settled { outcome, usage, tainted, hop } = reply else { return reply };
@@ -32,9 +31,9 @@ pub(crate) async fn shown(
         CallOutcome::Ok { output } => match too_long(output, bytes_max) {
             Err(output) => CallOutcome::Ok { output },
             Ok(text) => {
-                let untrusted = is_untrusted || tainted;
                 let begins = Begins::of(&text, bytes_max);
-                let rest = kept(asked, KeptResult { text, untrusted }, results).await;
+                let result = KeptResult { text, untrusted: tainted };
+                let rest = kept(asked, result, results).await;
                 CallOutcome::text(begins.told(rest))
             }
         },
@@ -152,10 +151,12 @@ mod tests {
             let call = CallKey::new(&format!("k{number}")).unwrap();
             let reader = reads_on.then(|| Name::new("more").unwrap());
             let asked = Asked { session: session.clone(), call: call.clone(), reader };
-            let reply = ToolReply::settled(outcome);
-            let reply = shown(reply, 10, asked, true, &results).await;
-            let (usage, tainted) = (Usage::default(), false);
-            assert_eq!(reply, ToolReply::Settled { outcome: expected, usage, tainted, hop: None });
+            let settled = |outcome| {
+                let usage = Usage::default();
+                ToolReply::Settled { outcome, usage, tainted: true, hop: None }
+            };
+            let reply = shown(settled(outcome), 10, asked, &results).await;
+            assert_eq!(reply, settled(expected));
             let kept = results.read(session.clone(), call).await.unwrap();
             let expected =
                 expected_kept.map(|text| KeptResult { text: text.to_owned(), untrusted: true });

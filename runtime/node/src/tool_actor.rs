@@ -279,11 +279,14 @@ impl Served {
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
         };
-        let reply = clean::tool_reply(reply.met(hop.report()));
+        let mut reply = clean::tool_reply(reply.met(hop.report()));
+        // The run goes by the label with which it began.
+        if let ToolReply::Settled { tainted, .. } = &mut reply {
+            *tainted |= self.definition.offer.labels.untrusted;
+        }
         let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
-        let is_untrusted = self.definition.offer.labels.untrusted;
         let results = &self.context.results;
-        Ok(Box::pin(results::shown(reply, bytes_max, asked, is_untrusted, results)).await)
+        Ok(Box::pin(results::shown(reply, bytes_max, asked, results)).await)
     }
 
     /// Waits for a place until a call's time is over or it is stopped.

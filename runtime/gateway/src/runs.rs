@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
-use wire::run::INPUT_BYTES_MAX;
+use wire::run::{Accepted, INPUT_BYTES_MAX};
 use wire::subject::RunVerb;
 use wire::{ErrorCode, Headers, Name, RunId, RunRequest, TraceContext, WireError, header};
 
@@ -63,10 +63,12 @@ pub(crate) async fn submit(
     let body = body::read(&headers, body).await?;
     let team = doors.team(&team_name)?;
     let present = team.team();
+    let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     let found = Name::new(&agent).ok().and_then(|name| present.agents.get(&name));
     let Some(plan) = found else {
-        let text = format!("team {team_name} has no agent {}", shown(&agent));
-        return Err(Refusal::new(ErrorCode::UnknownAgent, text));
+        let known = Box::pin(repeated(&doors, team, &agent, &body, waits)).await?;
+        let text = || format!("team {team_name} has no agent {}", shown(&agent));
+        return known.ok_or_else(|| Refusal::new(ErrorCode::UnknownAgent, text()));
     };
     let request = read_request(&body)?;
     let run = request.run.clone().unwrap_or_else(RunId::fresh);
@@ -81,7 +83,6 @@ pub(crate) async fn submit(
     if let Some(trace) = traceparent(&headers) {
         passed_on.insert(header::TRACEPARENT, trace);
     }
-    let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     if waits {
         let wait = Duration::from_millis(within).saturating_add(REPLY_GRACE);
         let asked = Asked {
@@ -104,12 +105,45 @@ pub(crate) async fn submit(
         is_repeatable: true,
     };
     let reply = ask(&doors, team, &run, asked).await?;
-    let mut response = (StatusCode::ACCEPTED, json(reply)).into_response();
-    let location = format!("/v1/teams/{team_name}/runs/{run}");
+    Ok(accepted(&present.name, &run, reply))
+}
+
+/// Answers a request for a run that is known, in place of its agent that the team has no longer.
+async fn repeated(
+    doors: &Doors,
+    team: &TeamHandle,
+    agent: &str,
+    body: &[u8],
+    waits: bool,
+) -> Result<Option<Response>, Refusal> {
+    let (Ok(agent), Ok(request)) = (Name::new(agent), read_request(body)) else { return Ok(None) };
+    let Some(begun) = team.begun_before(&agent, &request).await? else { return Ok(None) };
+    let run = begun.run;
+    if waits {
+        let wait = request.timeout_ms.map_or(RESULT_WAIT_MAX, Duration::from_millis);
+        let reply = ask(doors, team, &run, Asked::result(team, &run, wait)).await?;
+        return Ok(Some(json(reply)));
+    }
+    let taken = Accepted {
+        session: begun.session,
+        status: "accepted".to_owned(),
+        trace_id: begun.trace.trace_id(),
+        joined: begun.joined,
+        run: run.clone(),
+    };
+    let taken = serde_json::to_vec(&taken)
+        .map_err(|error| Refusal::new(ErrorCode::Internal, format!("write the answer: {error}")))?;
+    Ok(Some(accepted(&team.team().name, &run, taken.into())))
+}
+
+/// Says that a run is taken, and where it is found.
+fn accepted(team: &Name, run: &RunId, body: Bytes) -> Response {
+    let mut response = (StatusCode::ACCEPTED, json(body)).into_response();
+    let location = format!("/v1/teams/{team}/runs/{run}");
     if let Ok(location) = HeaderValue::try_from(location) {
         response.headers_mut().insert(http_header::LOCATION, location);
     }
-    Ok(response)
+    response
 }
 
 pub(crate) async fn status(
@@ -145,19 +179,8 @@ pub(crate) async fn result(
     let run = run_id(&run)?;
     // A run that was accepted a moment ago is known when the store has caught up.
     team.settle().await;
-    let subject = team.subjects().run(&team.team().name, &run, RunVerb::Result);
     let wait = query.timeout_ms.map_or(RESULT_WAIT_DEFAULT, Duration::from_millis);
-    let wait = wait.min(RESULT_WAIT_MAX);
-    let headers = Headers::new().with(header::REMAINING_MS, wait.as_millis().to_string());
-    let asked = Asked {
-        subject,
-        headers,
-        payload: Bytes::new(),
-        within: wait.saturating_add(REPLY_GRACE),
-        is_long: true,
-        is_repeatable: true,
-    };
-    ask(&doors, team, &run, asked).await.map(json)
+    ask(&doors, team, &run, Asked::result(team, &run, wait)).await.map(json)
 }
 
 async fn order(
@@ -195,6 +218,20 @@ struct Asked {
 }
 
 impl Asked {
+    /// Asks for the result of a run.
+    fn result(team: &TeamHandle, run: &RunId, wait: Duration) -> Self {
+        let wait = wait.min(RESULT_WAIT_MAX);
+        let headers = Headers::new().with(header::REMAINING_MS, wait.as_millis().to_string());
+        Self {
+            subject: team.subjects().run(&team.team().name, run, RunVerb::Result),
+            headers,
+            payload: Bytes::new(),
+            within: wait.saturating_add(REPLY_GRACE),
+            is_long: true,
+            is_repeatable: true,
+        }
+    }
+
     /// Makes the request, and makes it again when the connection was lost meanwhile and is there
     /// again.
     async fn answer(mut self, bus: &Bus) -> Result<bus::Message, bus::Error> {

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use journal::{DataLock, Journal, Since};
 use ractor::{ActorRef, RactorErr};
-use store::Store;
+use store::{RunBegun, Store};
 use tokio::task::spawn_blocking;
 use wire::event::EventId;
 use wire::open::OpenCallList;
-use wire::{CallKey, Event, OpenCall, OpenKind, RunId, SessionId, Subjects, WireError};
+use wire::{
+    CallKey, Event, Name, OpenCall, OpenKind, RunId, RunRequest, SessionId, Subjects, WireError,
+};
 
 use crate::archive;
 use crate::context::TeamContext;
@@ -100,6 +102,16 @@ impl TeamHandle {
     /// Returns the session in which a run began, if the run is known.
     pub async fn session_of_run(&self, run: &RunId) -> Result<Option<SessionId>, WireError> {
         self.context.session_of_run(run).await
+    }
+
+    /// Returns how the run began that a request of an agent asks for again, if it is known. Another
+    /// request under its id is refused.
+    pub async fn begun_before(
+        &self,
+        agent: &Name,
+        request: &RunRequest,
+    ) -> Result<Option<RunBegun>, WireError> {
+        self.context.begun_before(agent, request).await
     }
 
     /// Returns what became of the replies to the events that the team's tools sent, by their source.

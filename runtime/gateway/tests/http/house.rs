@@ -1,6 +1,7 @@
 //! A node with a scripted team, its doors, and a client.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ pub(crate) struct House {
     pub(crate) node: Arc<Node>,
     pub(crate) gateway: Gateway,
     pub(crate) client: Client,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl House {
@@ -103,7 +104,17 @@ impl House {
         let listen = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         let gateway = Gateway::start(node.clone(), listen).await.unwrap();
         let client = tools::client::http_client().unwrap();
-        Self { node, gateway, client, _dir: dir }
+        Self { node, gateway, client, dir }
+    }
+
+    /// Gives the lead another name, so that the team has no agent of the old one.
+    pub(crate) async fn rename_lead(&self, name: &str) {
+        let text = TEAM
+            .replace("\"lead\"", &format!("\"{name}\""))
+            .replace("[agents.lead", &format!("[agents.{name}"));
+        let files = |path: &Path| std::fs::read_to_string(path);
+        let team = config::parse(&self.dir.path().join("crew.toml"), &text, &files).unwrap();
+        self.node.team("crew").unwrap().refresh(team).await.unwrap();
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -58,6 +58,47 @@ async fn a_run_is_answered_and_asked_for_again_gives_the_same_bytes() {
     assert_eq!((status.as_u16(), &error["error"]["code"]), (409, &json!("E1005")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_agent_is_gone_is_answered_as_before() {
+    let house = House::open().await;
+    let (lead, helper) = ("/v1/teams/crew/agents/lead/runs", "/v1/teams/crew/agents/helper/runs");
+    let other = lead.replace("lead", "lea");
+    let over = house.ask("over", "hello").await;
+    house.submit("works", "take your time").await;
+    house.wait_for("works", "model_asked").await;
+    house.rename_lead("boss").await;
+    let accepted = |run: &str| json!({"run": run, "session": run, "status": "accepted"});
+    // Who is asked, under which id and with what, whether that is waited for, and what is answered.
+    let cases = [
+        (lead, "over", "hello", true, 200, over.clone()),
+        (lead, "over", "hello", false, 202, accepted("over")),
+        (lead, "works", "take your time", true, 504, json!({"error": {"code": "E1007"}})),
+        (lead, "works", "take your time", false, 202, accepted("works")),
+        (lead, "over", "hello again", true, 409, json!({"error": {"code": "E1005"}})),
+        (lead, "other", "hello", true, 404, json!({"error": {"code": "E1003"}})),
+        (&other, "over", "hello", true, 404, json!({"error": {"code": "E1003"}})),
+        (helper, "over", "hello", true, 409, json!({"error": {"code": "E1005"}})),
+    ];
+    for (path, run, input, waits, status, expected) in cases {
+        let case = format!("{run}, {input:?} at {path}, waits {waits}");
+        let body = json!({"input": input, "run": run, "timeout_ms": 50});
+        let (found, answer) = house.post(&format!("{path}?wait={waits}"), &body).await;
+        assert_eq!(found.as_u16(), status, "{case}: {answer}");
+        let told = answer.as_object().unwrap();
+        match &expected["error"]["code"] {
+            Value::Null => {
+                for (key, value) in expected.as_object().unwrap() {
+                    assert_eq!(told.get(key), Some(value), "{case}: {answer}");
+                }
+            }
+            code => assert_eq!(answer["error"]["code"], *code, "{case}: {answer}"),
+        }
+    }
+    assert_eq!(house.result("over").await, (StatusCode::OK, over));
+    let (_, view) = house.post("/v1/teams/crew/runs/works/cancel", &Value::Null).await;
+    assert_eq!(view["run"], "works", "{view}");
+}
+
 /// Stands before a server, and swallows the first request of an agent with all that comes with it,
 /// as a connection does that breaks.
 async fn breaking(server: &NatsServer) -> String {

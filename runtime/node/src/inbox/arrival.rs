@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use bus::Message;
+use store::RunBegun;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tools::secret::clean;
 use wire::entry::Submitted;
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::INPUT_BYTES_MAX;
@@ -92,8 +94,7 @@ impl Porter {
             Some(caller) => caller.of_run(&run),
             None => TraceContext::root(&self.context.team.name, &run),
         };
-        // What tells a repetition from a conflict is what was asked, not how long to wait for it.
-        let body = Digest::of(agent.as_str().as_bytes()).then(request.input.as_bytes());
+        let body = body_of(&agent, &request.input);
         let submitted = Submitted {
             run,
             agent,
@@ -130,6 +131,11 @@ impl Porter {
     }
 }
 
+/// Returns what tells a repetition from a conflict: what was asked, not how long to wait for it.
+fn body_of(agent: &Name, input: &str) -> Digest {
+    Digest::of(agent.as_str().as_bytes()).then(input.as_bytes())
+}
+
 /// Returns the session of a request: the one it names, or the one in which its run is known to have
 /// begun.
 fn session_of(
@@ -149,6 +155,26 @@ fn session_of(
 }
 
 impl TeamContext {
+    /// Returns how the run began that a request asks for again, if it is known and its agent is the
+    /// one that is asked.
+    pub(crate) async fn begun_before(
+        self: &Arc<Self>,
+        agent: &Name,
+        request: &RunRequest,
+    ) -> Result<Option<RunBegun>, WireError> {
+        let Some(run) = &request.run else { return Ok(None) };
+        // What was accepted a moment ago is known when the store has caught up.
+        self.projector.sync().await;
+        let begun = self.begun(run).await?.filter(|begun| begun.agent == *agent);
+        let Some(begun) = begun else { return Ok(None) };
+        session_of(request, run, Some(begun.session.clone()))?;
+        if begun.body != body_of(agent, &clean(request.input.clone())) {
+            let text = format!("run id {run} was used before by another request");
+            return Err(WireError::new(ErrorCode::RunConflict, text));
+        }
+        Ok(Some(begun))
+    }
+
     /// Returns the session in which a run began, if the run is known.
     pub(crate) async fn session_of_run(
         self: &Arc<Self>,
@@ -157,6 +183,11 @@ impl TeamContext {
         if let Some(session) = self.projector.session_of_unapplied(run) {
             return Ok(Some(session));
         }
+        Ok(self.begun(run).await?.map(|begun| begun.session))
+    }
+
+    /// Returns how a run began, if the store knows it.
+    async fn begun(self: &Arc<Self>, run: &RunId) -> Result<Option<RunBegun>, WireError> {
         // Never closed.
         let _permit = self.lookups.acquire().await;
         let (context, run) = (self.clone(), run.clone());
@@ -168,6 +199,6 @@ impl TeamContext {
             }
             crate::Error::from(error).to_wire()
         })?;
-        Ok(row.map(|row| row.begun.session))
+        Ok(row.map(|row| row.begun))
     }
 }

@@ -8,10 +8,19 @@ use wire::{CallKey, WireError};
 
 pub use volatile::{CHANGES_MAX, InMemory};
 
+/// Tells whether two facts say the same, and are to be trusted alike.
+pub fn says_the_same(one: &Fact, other: &Fact) -> bool {
+    one.text.trim() == other.text.trim() && one.tainted == other.tainted
+}
+
 /// The memory of one team.
 pub trait Memory: Send + Sync {
     /// Makes a change durable. A change that was made before, by its call key, is made once.
-    fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<(), WireError>>;
+    ///
+    /// What a fact says already is not remembered a second time, and the id of that fact is returned:
+    /// one of the same text but for blanks around it, and tainted as the new one is. A text of which
+    /// some runs are sure and which others had from strangers is kept as the fact of each.
+    fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<Option<CallKey>, WireError>>;
 
     /// Finds facts whose words match a query, best first; an empty query returns the newest.
     fn recall<'a>(

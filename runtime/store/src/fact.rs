@@ -124,13 +124,32 @@ pub(crate) fn recall(
     best.into_iter().map(fact).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of facts and words stay far below 2^52")]
-fn weigh(
+/// Finds a fact that has the words of a text. One without any words is looked for among the newest.
+pub(crate) fn like(
     tree: &sled::Tree,
-    state: &State,
-    word: &str,
-    scores: &mut HashMap<Vec<u8>, Score>,
-) -> Result<(), Error> {
+    text: &str,
+    is_wanted: &dyn Fn(&Fact) -> bool,
+) -> Result<Option<Fact>, Error> {
+    let counts = words::count(text, Of::Fact, FACT_WORDS_MAX);
+    let words = length(&counts);
+    // Of a long word there are likely the fewest facts.
+    let Some((word, count)) = counts.into_iter().max_by_key(|(word, _)| word.len()) else {
+        return Ok(list(tree, LIST_MAX)?.into_iter().find(|fact| is_wanted(fact)));
+    };
+    for (id, posting) in postings(tree, &word)? {
+        if (posting.count, posting.words) != (count, words) {
+            continue;
+        }
+        let fact = row(tree, &Space::Fact.key(&[&id]))?;
+        if let Some(fact) = fact.filter(is_wanted) {
+            return Ok(Some(fact));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns where a word occurs, by the ids of the facts.
+fn postings(tree: &sled::Tree, word: &str) -> Result<Vec<(Vec<u8>, Posting)>, Error> {
     let prefix = key::word(word);
     let mut postings = Vec::new();
     for entry in tree.scan_prefix(&prefix).take(POSTINGS_SCANNED_MAX) {
@@ -140,6 +159,17 @@ fn weigh(
         let posting: Posting = record::from_json(&bytes)?;
         postings.push((key.get(prefix.len()..).unwrap_or_default().to_vec(), posting));
     }
+    Ok(postings)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of facts and words stay far below 2^52")]
+fn weigh(
+    tree: &sled::Tree,
+    state: &State,
+    word: &str,
+    scores: &mut HashMap<Vec<u8>, Score>,
+) -> Result<(), Error> {
+    let postings = postings(tree, word)?;
     let (facts, having) = (state.facts.max(1) as f64, postings.len() as f64);
     let words_mean = (state.words as f64 / facts).max(1.0);
     let rarity = (1.0 + (facts - having + 0.5).max(0.5) / (having + 0.5)).ln();

@@ -352,6 +352,15 @@ impl Store {
         self.read("look up a fact", |database, _| fact::one(database, id))
     }
 
+    /// Finds a fact that has the words of a text, as often each, and is as it is wanted.
+    pub fn fact_like(
+        &self,
+        text: &str,
+        is_wanted: impl Fn(&Fact) -> bool,
+    ) -> Result<Option<Fact>, Error> {
+        self.read("look for a fact", |database, _| fact::like(database, text, &is_wanted))
+    }
+
     /// Returns the newest facts, at most [`LIST_MAX`](crate::LIST_MAX).
     pub fn facts(&self, limit: usize) -> Result<Vec<Fact>, Error> {
         self.read("list facts", |database, _| fact::list(database, limit))

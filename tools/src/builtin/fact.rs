@@ -101,8 +101,8 @@ impl Remember {
             session: context.session.clone(),
             tainted: context.tainted,
         };
-        self.memory.change(MemoryChange::Remembered(fact)).await.map_err(failed)?;
-        Ok(json!({"id": context.call}))
+        let known = self.memory.change(MemoryChange::Remembered(fact)).await.map_err(failed)?;
+        Ok(json!({"id": known.as_ref().unwrap_or(&context.call)}))
     }
 }
 

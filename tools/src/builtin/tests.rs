@@ -109,6 +109,8 @@ async fn facts_are_kept_found_and_dropped() {
             assert_eq!(kept, json!({"id": key}));
         }
     }
+    let known = output(&deps, "remember", "f3", 3, json!({"text": " Ada likes tea."})).await;
+    assert_eq!(known, json!({"id": "f1"}));
     let f1 = json!({"id": "f1", "text": "Ada likes tea.", "at": "1970-01-01T00:00:01Z"});
     let f2 = json!({"id": "f2", "text": "Ada lives in Graz.", "at": "1970-01-01T00:00:02Z"});
     for (arguments, expected) in [

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, ready};
 use wire::entry::{Fact, MemoryChange};
 use wire::{CallKey, ErrorCode, WireError};
 
-use super::Memory;
+use super::{Memory, says_the_same};
 
 /// The most changes that an [`InMemory`] takes. It keeps the key of each, and a demo or a test that
 /// makes more has gone astray.
@@ -34,7 +34,7 @@ impl InMemory {
 }
 
 impl Memory for InMemory {
-    fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<(), WireError>> {
+    fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<Option<CallKey>, WireError>> {
         Box::pin(ready(self.state().change(change)))
     }
 
@@ -53,17 +53,22 @@ impl Memory for InMemory {
 }
 
 impl State {
-    fn change(&mut self, change: MemoryChange) -> Result<(), WireError> {
+    fn change(&mut self, change: MemoryChange) -> Result<Option<CallKey>, WireError> {
         let by = match &change {
             MemoryChange::Remembered(fact) => &fact.id,
             MemoryChange::Forgotten { by, .. } => by,
             MemoryChange::Restated { facts } => {
                 self.facts = facts.iter().map(|fact| (fact.id.clone(), fact.clone())).collect();
-                return Ok(());
+                return Ok(None);
             }
         };
+        if let MemoryChange::Remembered(fact) = &change
+            && let Some(known) = self.facts.values().find(|known| says_the_same(known, fact))
+        {
+            return Ok(Some(known.id.clone()));
+        }
         if self.made.contains(by) {
-            return Ok(());
+            return Ok(None);
         }
         if self.made.len() == CHANGES_MAX {
             let message = format!("the memory of this process takes {CHANGES_MAX} changes");
@@ -79,7 +84,7 @@ impl State {
             }
             MemoryChange::Restated { .. } => {}
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Orders by the number of words that occur in both, then the newest first.

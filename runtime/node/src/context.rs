@@ -30,6 +30,7 @@ use crate::pace::Paces;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
+use crate::retention::TooLarge;
 use crate::stats::Counters;
 use crate::worklist::WorkList;
 
@@ -110,6 +111,8 @@ pub(crate) struct TeamContext {
     pub(crate) drained: Drained,
     /// Look-ups of runs that are named by requests, each of which needs a thread of its own.
     pub(crate) lookups: Semaphore,
+    /// Which sessions are known to be too large to be shortened.
+    pub(crate) too_large: TooLarge,
     /// The slot of the next change of the memory; one change at a time.
     pub(crate) memory_slot: tokio::sync::Mutex<u64>,
     /// Answers those who list services; there once the team's actors are.

@@ -28,6 +28,7 @@ use crate::node::NodeOptions;
 use crate::pace::Paces;
 use crate::present::Present;
 use crate::projector::Projector;
+use crate::retention::TooLarge;
 use crate::stats::Counters;
 
 /// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
@@ -135,6 +136,7 @@ pub(crate) fn open_team(
         drained,
         lookups: Semaphore::new(LOOKUPS_AT_ONCE_MAX),
         service: OnceLock::new(),
+        too_large: TooLarge::default(),
         memory_slot: tokio::sync::Mutex::new(memory_slot),
     });
     metrics::watch(&context);

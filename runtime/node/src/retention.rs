@@ -8,7 +8,7 @@ pub(crate) mod pass;
 mod retire;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agents_core::session::SessionMachine;
 use config::team::Retention;
@@ -89,6 +89,10 @@ pub(crate) struct Cutoffs {
 /// What is to be done about a session.
 pub(crate) enum Due {
     Nothing,
+    /// It would be shortened, and its snapshot has more bytes than one entry may have.
+    TooLarge {
+        bytes: usize,
+    },
     Shorten(Box<Snapshot>),
     Forget,
 }
@@ -130,11 +134,29 @@ impl Cutoffs {
         if is_past(self.sessions) && is_past(self.runs) {
             return Due::Forget;
         }
-        let bytes = serde_json::to_vec(&snapshot).map_or(usize::MAX, |bytes| bytes.len());
-        if bytes > SNAPSHOT_BYTES_MAX {
-            return Due::Nothing;
+        shortened(snapshot, SNAPSHOT_BYTES_MAX)
+    }
+}
+
+/// Returns what is due about a session that has a snapshot, which goes into one entry.
+fn shortened(snapshot: Snapshot, most: usize) -> Due {
+    let bytes = serde_json::to_vec(&snapshot).map_or(usize::MAX, |bytes| bytes.len());
+    if bytes > most { Due::TooLarge { bytes } } else { Due::Shorten(Box::new(snapshot)) }
+}
+
+/// The sessions of which it was said that they are too large to be shortened.
+#[derive(Debug, Default)]
+pub(crate) struct TooLarge(Mutex<HashSet<SessionId>>);
+
+impl TooLarge {
+    /// Says so of a session, unless that was done; tells whether it was not.
+    pub(crate) fn warn(&self, session: &SessionId, bytes: usize) -> bool {
+        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.clone());
+        if is_new {
+            let most = SNAPSHOT_BYTES_MAX;
+            warn!(%session, bytes, most, "a session is too large to be shortened, and keeps its past");
         }
-        Due::Shorten(Box::new(snapshot))
+        is_new
     }
 }
 
@@ -352,6 +374,35 @@ mod tests {
             fill(&long, commits + 2 + slot, 16 << 10).await;
         }
         assert_eq!(due(), [fresh, long]);
+    }
+
+    #[test]
+    fn a_session_is_shortened_only_to_an_entry_of_its_size_and_that_is_said_once() {
+        let (said, session) = (TooLarge::default(), SessionId::new("s").unwrap());
+        let snapshot = || Snapshot {
+            agent: Name::new("a").unwrap(),
+            is_called: false,
+            cutoff: Timestamp::default(),
+            begun: Timestamp::from_micros(1),
+            seen: Timestamp::from_micros(2),
+            exchanges: Vec::new(),
+            runs: Vec::new(),
+            unresolved: Vec::new(),
+        };
+        let whole = serde_json::to_vec(&snapshot()).unwrap().len();
+        for (most, is_short, is_said) in
+            [(whole, true, false), (whole - 1, false, true), (whole - 1, false, false)]
+        {
+            match shortened(snapshot(), most) {
+                Due::Shorten(_) => assert!(is_short, "{most} of {whole}"),
+                Due::TooLarge { bytes } => {
+                    assert!(!is_short && bytes == whole, "{most}: {bytes} of {whole}");
+                    assert_eq!(said.warn(&session, bytes), is_said);
+                }
+                Due::Nothing | Due::Forget => panic!("{most}"),
+            }
+        }
+        assert!(said.warn(&SessionId::new("other").unwrap(), whole));
     }
 
     fn fact(id: &str) -> Fact {

@@ -8,7 +8,7 @@ use wire::entry::{Body, Entry, Input, memory_session};
 use wire::{SessionId, Timestamp};
 
 use super::pass::Hand;
-use super::{Cutoffs, Due, Keeper, forgotten};
+use super::{Cutoffs, Due, Keeper, TooLarge, forgotten};
 use crate::error::Error;
 use crate::fold::fold_machine;
 use crate::session::Tidied;
@@ -56,6 +56,11 @@ impl Hand for AtRest {
         };
         match cutoffs.decide(&machine, is_asked) {
             Due::Nothing => Ok(Tidied::Unchanged),
+            Due::TooLarge { bytes } => {
+                // A pass comes to each session once.
+                TooLarge::default().warn(session, bytes);
+                Ok(Tidied::Unchanged)
+            }
             Due::Shorten(snapshot) => {
                 let entry = Entry::new(self.now, Body::Session(Input::Snapshot(snapshot)));
                 self.append_begin(session, &entry).await?;

@@ -25,6 +25,10 @@ impl SessionState {
         let Ok(machine) = &self.machine else { return Ok(Tidied::Unchanged) };
         match cutoffs.decide(machine, is_asked) {
             Due::Nothing => Ok(Tidied::Unchanged),
+            Due::TooLarge { bytes } => {
+                self.context.too_large.warn(&self.session, bytes);
+                Ok(Tidied::Unchanged)
+            }
             Due::Shorten(snapshot) => {
                 let taken = self.accept(Input::Snapshot(snapshot)).await?.is_ok();
                 Ok(if taken { Tidied::Shortened } else { Tidied::Unchanged })

@@ -56,8 +56,13 @@ pub(crate) async fn complete(
     bus: Option<(&Bus, &Subjects)>,
     paint: Paint,
 ) -> Result<(Sourced, Team), Failure> {
-    Sourced::load(file, place.dir(), bus).await.map_err(|error| match error {
+    Sourced::load(file, place.dir(), bus).await.map_err(|error| unloaded(error, paint))
+}
+
+/// Says why a team cannot be made.
+fn unloaded(error: LoadError, paint: Paint) -> Failure {
+    match error {
         LoadError::Report(report) => Failure::Report(report.render(paint.is_on())),
         LoadError::Node(error) => error.into(),
-    })
+    }
 }

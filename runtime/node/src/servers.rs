@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use config::team::McpServer;
-use config::{Catalogs, Sources, Team};
+use config::{Catalogs, Sources, Team, TeamText};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio::task::spawn_blocking;
@@ -15,7 +16,7 @@ use wire::{ErrorCode, Name, WireError};
 
 use crate::error::Error;
 use crate::opening::team_dir;
-use crate::sources::Source;
+use crate::sources::{LoadError, Source, compile};
 
 /// The folder of the pinned lists below a team's directory.
 const PINS_DIR: &str = "mcp";
@@ -110,13 +111,31 @@ pub async fn compare(team: &Team, data: &Path, server: &Name) -> Result<Compared
 }
 
 /// Pins what a server lists, in place of what was pinned of it.
+///
+/// A list with which the text of the team cannot be made is not pinned; the error is the report.
 pub async fn approve(
     team: &Team,
     data: &Path,
     server: &Name,
     listed: &Catalog,
-) -> Result<(), Error> {
-    write(&pins_dir(data, &team.name), server, listed).await
+) -> Result<(), LoadError> {
+    let dir = pins_dir(data, &team.name);
+    let text = Arc::new(TeamText::read(&team.file).map_err(LoadError::Report)?);
+    let mut pinned = Catalogs::new();
+    for name in team.servers.keys() {
+        pinned.extend(read(&dir, name).await?.map(|pinned| (name.clone(), pinned)));
+    }
+    let before = Sources::from(pinned.clone());
+    pinned.insert(server.clone(), listed.clone());
+    if let Err(report) = compile(&text, &pinned.into()).await? {
+        if compile(&text, &before).await?.is_ok() {
+            return Err(LoadError::Report(report));
+        }
+        // The lists of several servers may have to change, which are approved one by one.
+        let alone = Catalogs::from([(server.clone(), listed.clone())]);
+        compile(&text, &alone.into()).await?.map_err(LoadError::Report)?;
+    }
+    Ok(write(&dir, server, listed).await?)
 }
 
 /// Starts to connect to all servers of a team.

@@ -1,5 +1,6 @@
 //! Watches those who describe tools of a team, and makes the team anew when they change.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
-use wire::Subjects;
+use wire::{Name, Subjects};
 
 use crate::error::Error;
 use crate::event_files::EventFiles;
@@ -44,7 +45,10 @@ pub enum LoadError {
 /// The text of a team together with those who describe its tools.
 pub struct Sourced {
     text: Arc<TeamText>,
+    /// What is described at present.
     sources: Sources,
+    /// What of it the team was made with.
+    taken: Sources,
     watched: Vec<Box<dyn Source>>,
     fault: Option<String>,
 }
@@ -64,29 +68,28 @@ impl Sourced {
         let team = compile(&text, &Sources::default()).await?.map_err(LoadError::Report)?;
         // Watched from before they are read, so that no change between the two is missed.
         let watched = watched(&team, data, bus);
-        let sources = Sources::from(servers::catalogs(&team, data).await?);
-        let mut loaded = Self { text, sources, watched, fault: None };
+        let taken = Sources::from(servers::catalogs(&team, data).await?);
+        let sources = taken.clone();
+        let mut loaded = Self { text, sources, taken, watched, fault: None };
         if loaded.watched.is_empty() {
             note(&team);
             return Ok((loaded, team));
         }
-        let lasting = loaded.sources.clone();
         loaded.look().await;
-        let made = match compile(&loaded.text, &loaded.sources).await? {
-            Err(report) if lasting != loaded.sources => {
-                loaded.fault = Some(told(&team, &report));
-                compile(&loaded.text, &lasting).await?
-            }
-            made => made,
+        let found = loaded.compile().await?;
+        let made = match found.team {
+            Some(made) => made,
+            None => compile(&loaded.text, &loaded.taken).await?.map_err(LoadError::Report)?,
         };
-        let made = made.map_err(LoadError::Report)?;
+        loaded.fault = found.report.map(|report| told(&team, &report));
+        loaded.taken = found.taken;
         note(&made);
         Ok((loaded, made))
     }
 
     /// Keeps a running team as its sources are, for ever.
     ///
-    /// Where they do not go with the text, the team stays as it was and says why.
+    /// What does not go with the text stays as it was, and the team says why.
     pub async fn watch(mut self, team: TeamHandle) {
         if let Some(fault) = self.fault.take() {
             team.set_fault(fault);
@@ -108,17 +111,48 @@ impl Sourced {
         is_changed
     }
 
-    /// Brings a team up to its sources; tells whether there is no use in trying again.
-    async fn refresh(&self, handle: &TeamHandle) -> bool {
-        let before = handle.team();
-        let team = match compile(&self.text, &self.sources).await {
-            Ok(Ok(team)) => team,
-            Ok(Err(report)) => {
-                handle.set_fault(told(&before, &report));
-                return true;
+    /// Makes the team with what is described at present; where that does not go with the text, with
+    /// as much of it as does.
+    async fn compile(&self) -> Result<Found, Error> {
+        let report = match compile(&self.text, &self.sources).await? {
+            Ok(team) => {
+                let taken = self.sources.clone();
+                return Ok(Found { team: Some(team), taken, report: None });
             }
-            // The process ends.
-            Err(_) => return true,
+            Err(report) => report,
+        };
+        let mut found = Found { team: None, taken: self.taken.clone(), report: Some(report) };
+        let Sources { mcp, events, services } = &self.sources;
+        let names: BTreeSet<&Name> =
+            mcp.keys().chain(events.keys()).chain(services.keys()).collect();
+        for name in names {
+            let mut next = found.taken.clone();
+            next.mcp.extend(mcp.get(name).map(|described| (name.clone(), described.clone())));
+            next.events.extend(events.get(name).map(|described| (name.clone(), described.clone())));
+            let described = services.get(name).map(|described| (name.clone(), described.clone()));
+            next.services.extend(described);
+            if next == found.taken {
+                continue;
+            }
+            if let Ok(team) = compile(&self.text, &next).await? {
+                found.team = Some(team);
+                found.taken = next;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Brings a team up to its sources; tells whether there is no use in trying again.
+    async fn refresh(&mut self, handle: &TeamHandle) -> bool {
+        let before = handle.team();
+        // Else the process ends.
+        let Ok(Found { team, taken, report }) = self.compile().await else { return true };
+        let fault = report.map(|report| told(&before, &report));
+        let Some(team) = team else {
+            if let Some(fault) = fault {
+                handle.set_fault(fault);
+            }
+            return true;
         };
         if team.left_out != before.left_out {
             note(&team);
@@ -126,6 +160,11 @@ impl Sourced {
         let name = team.name.clone();
         match handle.refresh(team).await {
             Ok(changed) => {
+                self.taken = taken;
+                // The change has taken back what was said before.
+                if let Some(fault) = fault {
+                    handle.set_fault(fault);
+                }
                 info!(
                     team = %name, added = ?changed.added, changed = ?changed.changed,
                     gone = ?changed.gone, "the tools of the team changed"
@@ -139,6 +178,15 @@ impl Sourced {
             }
         }
     }
+}
+
+/// What could be made of the sources.
+struct Found {
+    /// The team, unless nothing of what changed can be taken.
+    team: Option<Team>,
+    taken: Sources,
+    /// Why not everything is taken.
+    report: Option<Report>,
 }
 
 /// Returns those who may describe other tools of the team tomorrow.
@@ -157,7 +205,10 @@ fn watched(team: &Team, data: &Path, bus: Option<(&Bus, &Subjects)>) -> Vec<Box<
 }
 
 /// Makes the team of a text, which may read files.
-async fn compile(text: &Arc<TeamText>, sources: &Sources) -> Result<Result<Team, Report>, Error> {
+pub(crate) async fn compile(
+    text: &Arc<TeamText>,
+    sources: &Sources,
+) -> Result<Result<Team, Report>, Error> {
     let (text, sources) = (text.clone(), sources.clone());
     spawn_blocking(move || text.compile(&sources)).await.map_err(|_| Error::Ending)
 }
@@ -174,7 +225,86 @@ fn told(team: &Team, report: &Report) -> String {
     let fault = report.render(false);
     error!(
         team = %team.name, fault,
-        "the team does not go with what its sources describe, and stays as it was"
+        "the team does not go with what its sources describe, and takes only what does"
     );
     fault
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tools::mcp::{Catalog, Listed};
+    use tools::nats::Described;
+
+    use super::*;
+
+    const TEXT: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
+                        [agents.a]\ninstructions = 'i'\nmodel = 'm'\ntools = ['*']\n\
+                        [mcp.one]\ncommand = ['one']\ntools = ['*']\n\
+                        [mcp.two]\ncommand = ['two']\ntools = ['*']\n\
+                        [discover.shop]\nservice = 'shop'\n";
+
+    fn catalog(tools: &[&str], parameters: &Value) -> Catalog {
+        let listed = |name: &&str| Listed {
+            name: (*name).to_owned(),
+            parameters: parameters.clone(),
+            ..Listed::default()
+        };
+        Catalog { tools: tools.iter().map(listed).collect() }
+    }
+
+    fn endpoints(count: usize) -> Vec<Described> {
+        let described = |index| Described {
+            service: "shop".to_owned(),
+            endpoint: format!("e{index}"),
+            subject: format!("shop.{index}"),
+            description: String::new(),
+            schema: "{}".to_owned(),
+        };
+        (0..count).map(described).collect()
+    }
+
+    #[tokio::test]
+    async fn what_does_not_go_with_the_text_stays_as_it_was_and_the_rest_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("crew.toml");
+        std::fs::write(folder.path().join("m.jsonl"), "{\"content\": \"done\"}\n").unwrap();
+        std::fs::write(&file, TEXT).unwrap();
+        let text = Arc::new(TeamText::read(&file).unwrap());
+        let object = json!({"type": "object"});
+        let known = catalog(&["a"], &object);
+        let more = catalog(&["a", "b"], &object);
+        let broken = catalog(&["a"], &json!({"type": "string"}));
+        let sources = |one: &Catalog, two: &Catalog, count| {
+            let name = |text| Name::new(text).unwrap();
+            Sources {
+                mcp: [(name("one"), one.clone()), (name("two"), two.clone())].into(),
+                services: [(name("shop"), endpoints(count))].into(),
+                ..Sources::default()
+            }
+        };
+        let before = sources(&known, &known, 1);
+        let too_many = config::bound::TOOLS_MAX;
+        let cases = [
+            (sources(&more, &more, 2), sources(&more, &more, 2), true),
+            (sources(&broken, &more, 2), sources(&known, &more, 2), false),
+            (sources(&more, &broken, 2), sources(&more, &known, 2), false),
+            (sources(&more, &more, too_many), sources(&more, &more, 1), false),
+            (sources(&broken, &known, 1), before.clone(), false),
+            (sources(&broken, &broken, too_many), before.clone(), false),
+        ];
+        for (index, (described, expected, is_whole)) in cases.into_iter().enumerate() {
+            let (text, taken) = (text.clone(), before.clone());
+            let sourced =
+                Sourced { text, sources: described, taken, watched: Vec::new(), fault: None };
+            let found = sourced.compile().await.unwrap();
+            assert_eq!(found.report.is_none(), is_whole, "{index}");
+            assert_eq!(found.team.is_some(), expected != before, "{index}");
+            assert!(found.taken == expected, "{index}");
+            let tools = found.team.map_or(0, |team| team.tools.len());
+            let lists = expected.mcp.values().map(|catalog| catalog.tools.len()).sum::<usize>();
+            let services = expected.services.values().map(Vec::len).sum::<usize>();
+            assert_eq!(tools, if expected == before { 0 } else { lists + services }, "{index}");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! `callboard tools --compare` and `--approve`: what an MCP server lists, and what is pinned of it.
 
 use config::Team;
-use node::Compared;
+use node::{Compared, LoadError};
 use serde_json::{Value, json};
 use tools::mcp::{Catalog, Change, Listed};
 use wire::Name;
 
 use crate::failure::{Exit, Failure};
+use crate::paint::Paint;
 use crate::place::Place;
 use crate::screen;
 use crate::text;
@@ -30,15 +31,24 @@ pub(crate) async fn compare(
     Ok(Exit::Done)
 }
 
-/// Pins the list of a server, and tells what that changes.
+/// Pins the list of a server, and tells what that changes; a list with which the team cannot be
+/// made is left alone.
 pub(crate) async fn approve(
     team: &Team,
     place: &Place,
     server: &Name,
     as_json: bool,
+    paint: Paint,
 ) -> Result<Exit, Failure> {
     let found = node::compare(team, place.dir(), server).await?;
-    node::approve(team, place.dir(), server, &found.listed).await?;
+    node::approve(team, place.dir(), server, &found.listed).await.map_err(|error| {
+        if matches!(error, LoadError::Report(_)) {
+            screen::note(&format!(
+                "the list of {server} is not pinned: the team does not go with it\n"
+            ));
+        }
+        super::unloaded(error, paint)
+    })?;
     show(server, &found, as_json)?;
     if !as_json {
         let count = found.listed.tools.len();

@@ -31,7 +31,7 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
         return servers::compare(&team, place, server, args.json).await;
     }
     if let Some(server) = &args.approve {
-        return servers::approve(&team, place, server, args.json).await;
+        return servers::approve(&team, place, server, args.json, paint).await;
     }
     let bus = match nats::options(&args.nats)? {
         Some(options) => Some((Bus::connect(options).await?, nats::subjects(&args.nats)?)),

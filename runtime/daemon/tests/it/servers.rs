@@ -143,6 +143,27 @@ fn what_a_server_changed_is_shown_and_approved() {
     let shown = callboard.run(&["tools", team]);
     assert!(shown.out.contains("after it was sent to a place of ours"), "{}", shown.out);
 
+    // A list with which the team cannot be made is not pinned.
+    let table = "[tools.meta]\nkind = 'mcp'\nserver = 'own'\n";
+    for (file, tool, table, said) in [
+        ("gone", "say", "", "MCP server `own` has no tool `say`"),
+        ("gone", "meta", table, "MCP server `own` has no tool `meta`"),
+        ("bare", "evolve", "", "tool `evolve` of MCP server `own` cannot be offered"),
+    ] {
+        callboard.file("crew.toml", &[&text(&command.to_string()), table].concat());
+        let broken = callboard.file(file, tool);
+        let refused = callboard.run(&["tools", team, "--approve", "own"]);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{refused:?}");
+        for part in ["the list of own is not pinned", said] {
+            assert!(refused.err.contains(part), "{part} in {}", refused.err);
+        }
+        let shown = callboard.run(&["tools", team]);
+        assert_eq!(shown.code, Some(0), "what was pinned is offered: {shown:?}");
+        std::fs::remove_file(broken).unwrap();
+        let same = callboard.run(&["tools", team, "--compare", "own"]);
+        assert_eq!(same.out, "own: 14 tools, as they are pinned\n");
+    }
+
     // Nobody has to be there once a list is pinned, and for a check not even that.
     callboard.file("crew.toml", &text("['./none']"));
     assert_eq!(callboard.run(&["tools", team]).code, Some(0));
@@ -157,4 +178,35 @@ fn what_a_server_changed_is_shown_and_approved() {
     let unknown = callboard.run(&["tools", team, "--approve", "other"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(unknown.err.contains("no MCP server other; it has own"), "{}", unknown.err);
+}
+
+#[test]
+fn lists_that_a_changed_team_needs_are_approved_one_by_one() {
+    let callboard = Callboard::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
+    callboard.file("model.jsonl", "{\"content\": \"done\"}\n");
+    let text = |tool: &str| {
+        let server = |name: &str| {
+            let command = json!(["python3", script, "."]);
+            format!("[mcp.{name}]\ncommand = {command}\ntools = ['{tool}']\n")
+        };
+        format!(
+            "[models.m]\nprovider = 'scripted'\nscript = 'model.jsonl'\n\
+             [agents.a]\ninstructions = 'Call.'\nmodel = 'm'\ntools = ['one_*', 'two_*']\n{}{}",
+            server("one"),
+            server("two")
+        )
+    };
+    let team = callboard.file("crew.toml", &text("say"));
+    let team = team.to_str().unwrap();
+    assert_eq!(callboard.run(&["tools", team]).code, Some(0));
+    callboard.file("evolved", "");
+    callboard.file("crew.toml", &text("extra"));
+    assert_eq!(callboard.run(&["tools", team]).code, Some(2), "neither list has the tool");
+    for server in ["one", "two"] {
+        let approved = callboard.run(&["tools", team, "--approve", server]);
+        assert_eq!(approved.code, Some(0), "{approved:?}");
+    }
+    let shown = callboard.run(&["tools", team]);
+    assert!(shown.out.contains("one_extra") && shown.out.contains("two_extra"), "{shown:?}");
 }

@@ -44,7 +44,8 @@ pub fn offered_names<'c, T>(
     names
 }
 
-fn told_apart(name: &str, own: &str) -> String {
+/// Returns a name that ends in a digest of what is called so, and is cut where it would be too long.
+pub fn told_apart(name: &str, own: &str) -> String {
     let digest = blake3::hash(own.as_bytes()).to_hex();
     let short: String = name.chars().take(NAME_BYTES_MAX - DIGEST_LETTERS - 1).collect();
     let digest: String = digest.chars().take(DIGEST_LETTERS).collect();

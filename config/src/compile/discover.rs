@@ -6,7 +6,7 @@ use agents_core::permission::Glob;
 use tools::http::BodyTemplate;
 use tools::nats::{Described, NatsSpec};
 use tools::schema::check_parameters;
-use tools::{ToolKind, offered_names};
+use tools::{ToolKind, offered_names, told_apart};
 use wire::subject::service_of;
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -75,25 +75,40 @@ impl Compiler<'_> {
         found: &BTreeMap<Name, Vec<Described>>,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) {
+        let found = |name: &Name| found.get(name).map(Vec::as_slice).unwrap_or_default();
+        let all = discoveries.iter().flat_map(|(name, discovered)| {
+            found(name).iter().map(|described| discovered.plain(described))
+        });
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for plain in all {
+            *counts.entry(plain).or_default() += 1;
+        }
         for (name, discovered) in discoveries {
-            let found = found.get(name).map(Vec::as_slice).unwrap_or_default();
-            // Endpoints of several services may have one name.
-            let own = |described: &Described| match &discovered.discovery.literal {
-                Some(_) => described.endpoint.clone(),
-                None => format!("{}_{}", described.service, described.endpoint),
+            // A name that several would have is nobody's, so that none is called by the name
+            // under which another one was granted.
+            let own = |described: &Described| {
+                let own = discovered.own(described);
+                let is_alone = counts.get(&discovered.plain(described)) == Some(&1);
+                if is_alone { own } else { told_apart(&Name::cleaned(&own), &identity(described)) }
             };
             let named: Vec<(String, &Described)> =
-                found.iter().map(|described| (own(described), described)).collect();
+                found(name).iter().map(|described| (own(described), described)).collect();
             let is_taken = |name: &str| self.is_taken(name, tools);
             let prefix = &discovered.prefix;
             let offered = offered_names(prefix, &named, |(own, _)| own, |_| true, is_taken);
-            let offered: Vec<(Name, &Described)> = offered
+            let names: BTreeMap<String, Name> = offered
                 .into_iter()
-                .map(|(offered, (_, described))| (offered, *described))
+                .map(|(offered, (_, described))| (identity(described), offered))
                 .collect();
-            for (offered, described) in offered {
-                match tool_of(name, &offered, discovered, described) {
-                    Ok(tool) => drop(tools.insert(offered, tool)),
+            for (_, described) in named {
+                let tool = match names.get(&identity(described)) {
+                    Some(offered) if !tools.contains_key(offered) => {
+                        tool_of(offered, name, discovered, described)
+                    }
+                    Some(_) | None => Err("another tool has its name".to_owned()),
+                };
+                match tool {
+                    Ok(tool) => drop(tools.insert(tool.offer.spec.name.clone(), tool)),
                     Err(fault) => self.left_out.push(format!(
                         "endpoint {} of service {} is not offered: {fault}",
                         described.endpoint, described.service
@@ -105,14 +120,35 @@ impl Compiler<'_> {
     }
 }
 
+impl Discovered {
+    /// Returns what an endpoint is called; endpoints of several services may have one name.
+    fn own(&self, described: &Described) -> String {
+        match &self.discovery.literal {
+            Some(_) => described.endpoint.clone(),
+            None => format!("{}_{}", described.service, described.endpoint),
+        }
+    }
+
+    /// Returns the name of the tool that an endpoint is, as long as no other one would have it.
+    fn plain(&self, described: &Described) -> String {
+        format!("{}{}", self.prefix, Name::cleaned(&self.own(described)))
+    }
+}
+
+/// Says which endpoint it is, whatever the tool is called.
+fn identity(described: &Described) -> String {
+    let Described { service, endpoint, subject, .. } = described;
+    [service.as_str(), endpoint, subject].join("\n")
+}
+
 fn discovery(service: &str) -> Discovery {
     let literal = (!service.contains(['*', '?'])).then(|| service.to_owned());
     Discovery { service: Glob::parse(service), literal }
 }
 
 fn tool_of(
-    source: &Name,
     name: &Name,
+    source: &Name,
     discovered: &Discovered,
     described: &Described,
 ) -> Result<TeamTool, String> {

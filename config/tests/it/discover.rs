@@ -38,16 +38,8 @@ fn endpoints_are_tools_under_names_of_their_own() {
         "{FINE}{AGENT}tools = ['shop_*']\n[discover.shop]\nservice = 'shop'\neffect = 'read'\n\
          timeout_ms = 500\n"
     );
-    let found = vec![described("shop", "a.b"), described("shop", "a_b"), described("shop", "c")];
-    let team = compile(&text, found);
-    let [plain, dotted, last] = offered(&team)[..] else { panic!("{:?}", offered(&team)) };
-    assert_eq!((plain, last), ("shop_a_b", "shop_c"));
-    assert!(dotted.starts_with("shop_a_b_"), "{dotted}");
-    let subject = |name: &str| match &team.tools[name].kind {
-        ToolKind::Nats(spec) => spec.subject.clone(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!((subject(plain), subject(dotted)), ("shop.a_b".to_owned(), "shop.a.b".to_owned()));
+    let team = compile(&text, vec![described("shop", "a.b"), described("shop", "c")]);
+    assert_eq!(offered(&team), ["shop_a_b", "shop_c"]);
     let tool = &team.tools["shop_c"];
     let ToolKind::Nats(spec) = &tool.kind else { panic!("{:?}", tool.kind) };
     assert_eq!((spec.subject.as_str(), spec.source.as_ref().unwrap().as_str()), ("shop.c", "shop"));
@@ -63,6 +55,65 @@ fn endpoints_are_tools_under_names_of_their_own() {
     let team = compile(&text, vec![described("shop", "c"), described("store", "c")]);
     assert_eq!(offered(&team), ["x-shop_c", "x-store_c"]);
     assert_eq!(team.tools["x-shop_c"].offer.effect, EffectClass::Once);
+}
+
+#[test]
+fn a_name_that_several_endpoints_would_have_is_nobodys() {
+    let table = |name: &str, service: &str| {
+        format!("[discover.{name}]\nservice = '{service}'\nprefix = 'x-'\n")
+    };
+    let (wild, literal) = (table("shop", "s*"), table("shop", "s"));
+    let two = [table("shop", "s*"), table("other", "o")].concat();
+    let at = |subject: &str| Described { subject: subject.to_owned(), ..described("s", "c") };
+    let cases = [
+        (&wild, "x-s_b_c", [described("s", "b_c"), described("s_b", "c")]),
+        (&wild, "x-s_b_c", [described("s", "b.c"), described("s_b", "c")]),
+        (&wild, "x-s_c", [at("v1.c"), at("v2.c")]),
+        (&literal, "x-c", [at("v1.c"), at("v2.c")]),
+        (&literal, "x-b_c", [described("s", "b.c"), described("s", "b_c")]),
+        (&two, "x-s_c", [described("s", "c"), described("o", "s_c")]),
+    ];
+    for (tables, plain, [one, other]) in cases {
+        let text = format!("{FINE}{AGENT}tools = ['x-*']\n{tables}");
+        let named = |found: &[&Described]| {
+            let of = |service: fn(&str) -> bool| {
+                let found = found.iter().filter(|found| service(&found.service));
+                found.map(|found| (*found).clone()).collect()
+            };
+            let (shop, others) = (of(|name| name != "o"), of(|name| name == "o"));
+            let services = [("shop", shop), ("other", others)];
+            let services = services.map(|(table, found)| (Name::new(table).unwrap(), found)).into();
+            let sources = Sources { services, ..Sources::default() };
+            let team = config::parse_with(Path::new("teams/t.toml"), &text, &files, &sources);
+            let team = team.unwrap_or_else(|report| panic!("{}", report.render(false)));
+            assert_eq!(team.left_out, [""; 0], "{tables}");
+            let subject = |name: &str| match &team.tools[name].kind {
+                ToolKind::Nats(spec) => spec.subject.clone(),
+                other => panic!("{other:?}"),
+            };
+            let names = offered(&team).into_iter();
+            names.map(|name| (name.to_owned(), subject(name))).collect::<Vec<_>>()
+        };
+        for alone in [&one, &other] {
+            assert_eq!(named(&[alone]), [(plain.to_owned(), alone.subject.clone())], "{tables}");
+        }
+        let both = named(&[&one, &other]);
+        assert_eq!(named(&[&other, &one]), both, "{tables}");
+        let mut subjects: Vec<&String> = both.iter().map(|(_, subject)| subject).collect();
+        subjects.sort();
+        let mut expected = [&one.subject, &other.subject];
+        expected.sort();
+        assert_eq!(subjects, expected, "{tables}");
+        let begins = format!("{plain}_");
+        assert!(both.iter().all(|(name, _)| name.starts_with(&begins)), "{both:?}");
+    }
+
+    // What is dropped all the same is said.
+    let text = format!("{FINE}{AGENT}tools = ['x-*']\n{literal}");
+    let team = compile(&text, vec![at("v1.c"), at("v1.c")]);
+    assert_eq!(offered(&team).len(), 1);
+    let said = "endpoint c of service s is not offered: another tool has its name";
+    assert_eq!(team.left_out, [said]);
 }
 
 #[test]

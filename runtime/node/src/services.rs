@@ -28,8 +28,8 @@ const MISSES_MAX: u32 = 2;
 /// Endpoints that one table may find; a team has no room for more tools.
 const FOUND_MAX: usize = 1024;
 
-/// An endpoint of a table: which table, which service, which endpoint.
-type Key = (Name, String, String);
+/// An endpoint of a table: which table, which service, which endpoint, on which subject.
+type Key = (Name, String, String, String);
 
 /// The services that a team looks for.
 pub(crate) struct Services {
@@ -88,18 +88,23 @@ impl Services {
             infos.iter().filter(|info| wants(wanted, &info.name)).collect();
         // Where instances differ, the newest version says what its service is.
         instances.sort_by_key(|info| (info.name.clone(), Reverse(version(&info.version))));
-        let mut found: BTreeMap<(String, String), Described> = BTreeMap::new();
+        let mut found: Vec<Described> = Vec::new();
         for info in instances {
+            let before = found.len();
             for endpoint in &info.endpoints {
-                let key = (info.name.clone(), endpoint.name.clone());
-                if let Some(described) = self.described_by(info, endpoint)
-                    && found.len() < FOUND_MAX
-                {
-                    found.entry(key).or_insert(described);
+                let Some(described) = self.described_by(info, endpoint) else { continue };
+                // In one instance, groups may have endpoints of one name on subjects of their own.
+                let is_known = found.iter().enumerate().any(|(index, other)| {
+                    is_same(other, &described)
+                        && (index < before || other.subject == described.subject)
+                });
+                if !is_known && found.len() < FOUND_MAX {
+                    found.push(described);
                 }
             }
         }
-        found.into_values().collect()
+        sort(&mut found);
+        found
     }
 
     fn described_by(&self, info: &ServiceInfo, endpoint: &Endpoint) -> Option<Described> {
@@ -139,6 +144,16 @@ fn wants(wanted: &Discovery, service: &str) -> bool {
     }
 }
 
+/// Tells whether both are the endpoint of one name of a service.
+fn is_same(one: &Described, other: &Described) -> bool {
+    (&one.service, &one.endpoint) == (&other.service, &other.endpoint)
+}
+
+fn sort(found: &mut [Described]) {
+    let key = |one: &Described| (one.service.clone(), one.endpoint.clone(), one.subject.clone());
+    found.sort_by_cached_key(key);
+}
+
 /// Adds to what is seen what was seen a moment ago.
 fn merged(
     table: &Name,
@@ -146,13 +161,11 @@ fn merged(
     seen: Vec<Described>,
     missed: &mut BTreeMap<Key, u32>,
 ) -> Vec<Described> {
-    let mut merged = seen;
+    let (seen_len, mut merged) = (seen.len(), seen);
     for described in known {
-        let is_same = |other: &&Described| {
-            (&other.service, &other.endpoint) == (&described.service, &described.endpoint)
-        };
-        let key = (table.clone(), described.service.clone(), described.endpoint.clone());
-        if merged.iter().any(|other| is_same(&other)) {
+        let Described { service, endpoint, subject, .. } = described;
+        let key = (table.clone(), service.clone(), endpoint.clone(), subject.clone());
+        if merged.iter().take(seen_len).any(|other| is_same(other, described)) {
             missed.remove(&key);
             continue;
         }
@@ -164,7 +177,7 @@ fn merged(
             missed.remove(&key);
         }
     }
-    merged.sort_by(|a, b| (&a.service, &a.endpoint).cmp(&(&b.service, &b.endpoint)));
+    sort(&mut merged);
     merged
 }
 
@@ -235,7 +248,10 @@ mod tests {
         ];
         let team = info("callboard-other", "0.1.0", crew);
         let liar = info("liar", "1.0.0", crew);
-        let all = [older, other, orders, team, liar];
+        let groups: &[Row<'_>] = &[("list", "v2.list", &[schema]), ("list", "v1.list", &[schema])];
+        let (grouped, again) = (info("grouped", "1.0.0", groups), info("grouped", "1.0.0", groups));
+        let before = info("grouped", "0.9.0", &[("list", "v0.list", &[schema])]);
+        let all = [older, other, orders, team, liar, before, grouped, again];
         let pair = |subject: &str, text: &str| (subject.to_owned(), text.to_owned());
         let cases = [
             ("orders", vec![pair("orders.lookup", "looks up")]),
@@ -243,6 +259,7 @@ mod tests {
             ("callboard-*", vec![]),
             ("callboard-other", vec![pair(agent, "all of it")]),
             ("liar", vec![]),
+            ("grouped", vec![pair("v1.list", "all of it"), pair("v2.list", "all of it")]),
             ("none", vec![]),
         ];
         for (service, expected) in cases {
@@ -260,10 +277,18 @@ mod tests {
             description: String::new(),
             schema: "{}".to_owned(),
         };
+        let at = |subject: &str| Described { subject: subject.to_owned(), ..one("c") };
         let (a, b) = (one("a"), one("b"));
+        let (first, second) = (at("1"), at("2"));
         let mut missed = BTreeMap::new();
         let both = vec![a.clone(), b.clone()];
-        let looks: [(Vec<Described>, &[Described]); 6] = [
+        let groups = vec![first.clone(), second.clone()];
+        let looks: [(Vec<Described>, &[Described]); 11] = [
+            (groups.clone(), &groups),
+            (Vec::new(), &groups),
+            (vec![second.clone()], std::slice::from_ref(&second)),
+            (vec![first.clone()], std::slice::from_ref(&first)),
+            (Vec::new(), std::slice::from_ref(&first)),
             (both.clone(), &both),
             (vec![b.clone()], &both),
             (vec![a.clone(), b.clone()], &both),

@@ -7,7 +7,7 @@ use serde_json::Value;
 pub struct Described {
     /// The name of the service.
     pub service: String,
-    /// The name of the endpoint, unique in the service.
+    /// The name of the endpoint, which groups of one service may share.
     pub endpoint: String,
     /// Where it is asked.
     pub subject: String,

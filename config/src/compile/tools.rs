@@ -125,6 +125,9 @@ const LOOKUP: &str = "lookup";
 /// The builtin that needs a text.
 const SAY: &str = "say";
 
+/// The builtin whose run waits for a person, however long one call may take.
+const ASK_USER: &str = "ask_user";
+
 /// The builtin whose one argument may have another name.
 const CALCULATE: &str = "calculate";
 
@@ -211,6 +214,11 @@ impl Compiler<'_> {
         for (field, _) in BUILTIN_OWNERS.iter().filter(|(_, owners)| !owners.contains(&word)) {
             self.stray_field(&path, field, word);
         }
+        if word == ASK_USER {
+            for field in ["timeout_ms", "concurrency"] {
+                self.idle_field(&path, field);
+            }
+        }
         let builtin = match word {
             LOOKUP => Builtin::Lookup(self.rows(&path, raw.rows)?),
             SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters.take())?),
@@ -281,6 +289,18 @@ impl Compiler<'_> {
                 &[table, own, field],
                 format!("`{field}` is not for {word:?}"),
                 format!("remove `{field}`, or write `builtin = \"{owner}\"`"),
+            );
+        }
+    }
+
+    /// Reports what would hold nothing of a call that ends with a question.
+    fn idle_field(&mut self, path: &[&str; 2], field: &str) {
+        let [table, own] = *path;
+        if self.document.has(&[table, own, field]) {
+            self.fault_at_key(
+                &[table, own, field],
+                format!("`{field}` is not for \"{ASK_USER}\", whose run waits for the answer"),
+                format!("remove `{field}`"),
             );
         }
     }

@@ -262,6 +262,18 @@ fn one_fault_added_to_a_fine_file() {
             "remove",
         ),
         (
+            "[tools.ask_user]\nkind = 'builtin'\ntimeout_ms = 1000",
+            9,
+            "`timeout_ms` is not for \"ask_user\", whose run waits for the answer",
+            "remove `timeout_ms`",
+        ),
+        (
+            "[tools.human]\nkind = 'builtin'\nbuiltin = 'ask_user'\nconcurrency = 1",
+            10,
+            "`concurrency` is not for \"ask_user\"",
+            "remove `concurrency`",
+        ),
+        (
             "[tools.now]\nkind = 'builtin'\nurl = 'http://h'",
             9,
             "`url` goes with `kind = \"http\"` only",

@@ -113,6 +113,14 @@ pub(crate) fn compile(
     }
     let retention = compiler.retention(&raw.retention);
     let export = raw.trace.export.unwrap_or(TRACE_EXPORT_DEFAULT);
+    let is_idle = export != TRACE_EXPORT_DEFAULT && export != Capture::None;
+    if is_idle && !document.has(&["team", "otlp_endpoint"]) {
+        compiler.fault_at_key(
+            &["trace", "export"],
+            "`export` goes with `otlp_endpoint` of `[team]` only",
+            "add `otlp_endpoint`, or remove `export`: traces are sent nowhere",
+        );
+    }
     let traces = Levels {
         store: raw.trace.store.unwrap_or(TRACE_STORE_DEFAULT),
         // What is sent nowhere is not gathered.

@@ -52,6 +52,11 @@ const OWNERS: &[(&str, &[RawProvider])] = &[
     ("seed", &[LlamaCpp, Ollama]),
 ];
 
+/// Tells whether the runtime turns messages into prompts, not the server.
+fn writes_prompts(raw: &RawModel) -> bool {
+    raw.template.is_some_and(|template| template != Template::Server)
+}
+
 impl RawProvider {
     /// Returns the word by which a team file names it.
     const fn word(self) -> &'static str {
@@ -179,6 +184,9 @@ impl Compiler<'_> {
         for (field, owners) in OWNERS.iter().filter(|(_, owners)| !owners.contains(&kind)) {
             self.foreign_fields(&path, &[field], &providers_text(owners));
         }
+        if kind == LlamaCpp && writes_prompts(&raw) {
+            self.foreign_fields(&path, &["merge_adjacent", "reasoning"], "`template = \"server\"`");
+        }
         let concurrency = small(raw.concurrency, MODEL_CONCURRENCY);
         let queue_max = small(raw.queue_max, MODEL_QUEUE_MAX);
         let retries_max = small(raw.retries_max, MODEL_RETRIES_MAX);
@@ -222,7 +230,7 @@ impl Compiler<'_> {
     /// them are held to a schema.
     fn dialect(&mut self, path: &[&str; 2], raw: &RawModel) -> Dialect {
         let [table, name] = *path;
-        let plain = raw.template.is_some_and(|template| template != Template::Server);
+        let plain = writes_prompts(raw);
         if plain && raw.dialect == Some(Dialect::Native) {
             self.fault(
                 &[table, name, "dialect"],

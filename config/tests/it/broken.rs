@@ -225,6 +225,12 @@ fn one_fault_added_to_a_fine_file() {
             "http://",
         ),
         (
+            "[trace]\nexport = 'full'",
+            8,
+            "`export` goes with `otlp_endpoint` of `[team]` only",
+            "add `otlp_endpoint`",
+        ),
+        (
             "[team]\nname = 2026-01-01",
             8,
             "`team.name` must be a text in quotes, this is a date",

@@ -81,6 +81,18 @@ fn one_fault_in_a_model() {
             "choose another dialect",
         ),
         (
+            "[models.n]\nprovider = 'llamacpp'\ntemplate = 'chatml'\nmerge_adjacent = true",
+            10,
+            "`merge_adjacent` goes with `template = \"server\"` only",
+            "remove `merge_adjacent`",
+        ),
+        (
+            "[models.n]\nprovider = 'llamacpp'\nreasoning = true\ntemplate = 'mistral'",
+            9,
+            "`reasoning` goes with `template = \"server\"` only",
+            "remove `reasoning`",
+        ),
+        (
             "[models.n]\nprovider = 'llamacpp'\nextra_body = { grammar = 'root ::= x' }",
             9,
             "`grammar` of the request is written by the runtime",

@@ -139,7 +139,7 @@ fn one_of_two_like_calls_cannot_be_allowed_once_the_other_is_denied_or_unknown()
     let asked = replied("r", 0, ModelRole::Actor, 10, asked);
     let waits = || offering(careful(), "pay", |offer| offer.on_unknown = OnUnknown::Ask);
     let probes = || probed(careful(), "pay");
-    let made = |rows: &[Input]| [&[allow(1, 0, "pay"), lost(1, 0, 1)], rows].concat();
+    let made = |rows: &[Input]| [&[allow(1, 0, "pay"), lost(1, 0, 1)][..], rows].concat();
     let is_done = json!({"done": true, "result": 7});
     let unknown = Some("its outcome is unknown");
     for (plan, rows, expected) in [

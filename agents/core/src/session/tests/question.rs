@@ -124,8 +124,8 @@ fn observers_are_told_what_is_asked_and_how_that_ends() {
     assert_eq!(state, RunState::Waiting { call: call(1, 0), question, kind, others: vec![] });
     assert!(!machine.is_busy(), "nothing goes on until a person says something");
     let mut machine = machine;
-    let plans = std::collections::HashMap::from([(wire::Digest::of(b"plan"), curious().into())]);
-    let effects = machine.apply(wire::Timestamp::from_micros(0), &over(1, 0, "q"), &plans).unwrap();
+    let plans = HashMap::from([(Digest::of(b"plan"), curious().into())]);
+    let effects = machine.apply(Timestamp::from_micros(0), &over(1, 0, "q"), &plans).unwrap();
     let lines = super::lines(&effects, super::Shown::Everything);
     let said = r#"say {"action":"cancel"} to q of 1/0, by 3001"#;
     assert_eq!(lines, ["close 1/0", "tell 3.0 expired 1/0", said]);

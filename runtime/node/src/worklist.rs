@@ -87,6 +87,13 @@ impl WorkList {
         }
     }
 
+    /// Tells whether an attempt at some work is under way here and not stopped.
+    pub(crate) fn has(&self, attempt: &WorkId) -> bool {
+        let inner = self.lock();
+        let mut running = inner.running.get(&attempt.all_attempts()).into_iter().flatten();
+        running.any(|running| running.work == *attempt && !running.stop.is_cancelled())
+    }
+
     /// Stops everything.
     pub(crate) fn stop_all(&self) {
         self.lock().running.values().flatten().for_each(|running| running.stop.cancel());
@@ -197,8 +204,11 @@ mod tests {
         let (all, first, second) = (call("c"), call("c").attempt(), call("c").attempt());
         let begun = [first.clone(), second.clone(), call("d")].map(|work| begin(&list, work));
         let stopped = || begun.each_ref().map(|begun| begun.stop().is_cancelled());
+        let known = || [&first, &second, &all].map(|work| list.has(work));
+        assert_eq!(known(), [true, true, false], "each attempt by itself");
         list.stop(&first);
         assert_eq!(stopped(), [true, false, false]);
+        assert_eq!(known(), [false, true, false]);
         list.stop(&all);
         assert_eq!(stopped(), [true, true, false]);
         assert!(begin(&list, call("c").attempt()).stop().is_cancelled(), "it came too late");

@@ -1,9 +1,10 @@
 //! Requests to models, tools and agents: made until they are answered, stopped if nobody waits.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Content, Message, Parcel, Wait};
+use bus::{Bus, Content, Message, Parcel, Wait};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -24,6 +25,11 @@ pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The time that a request names that is made within its grace: enough for a reply that is there.
 const LATE_TIME: Duration = Duration::from_millis(100);
 
+/// How often a turn is asked for again because the connection was lost: each time another process
+/// may be at work on it, and be paid for. After that the answer is waited for, which comes over the
+/// connection that is there again, unless it was sent just as there was none.
+pub(super) const REPEATS_MAX: u32 = 3;
+
 /// A request to a model, a tool or an agent.
 pub(crate) struct Asking {
     pub(crate) subject: String,
@@ -35,7 +41,8 @@ pub(crate) struct Asking {
     /// How it is stopped, if it can be.
     pub(crate) stop: Option<Stop>,
     /// Whether it may be made again although somebody may have taken it: a turn changes nothing,
-    /// and a run is known by its id. It is, once a connection that was lost is there again.
+    /// and a run is known by its id. It is, once a connection that was lost is there again, unless
+    /// the work is under way in this process, from where its answer needs no connection.
     pub(crate) repeatable: bool,
     /// Whether it is made again while nobody listens.
     pub(crate) patient: bool,
@@ -102,6 +109,11 @@ impl Waiting {
     pub(super) fn end(mut self) {
         self.ended = true;
     }
+
+    /// Tells whether this process is at work on it.
+    fn is_here(&self) -> bool {
+        self.context.work.has(&self.stop.work)
+    }
 }
 
 impl Drop for Waiting {
@@ -162,6 +174,7 @@ async fn ask<T: Answer>(
     let end = Instant::now() + clock::until(asking.deadline);
     let mut pause = PAUSE_MIN;
     let mut asks_server = false;
+    let mut repeats = 0;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
         let told = remaining.saturating_sub(asking.grace).max(remaining.min(LATE_TIME));
@@ -180,15 +193,17 @@ async fn ask<T: Answer>(
         };
         let is_near = near.is_some();
         let bus = near.unwrap_or_else(|| context.bus.clone());
-        let mended = bus.mended();
         let wait = if asking.is_long { Wait::long(remaining) } else { remaining.into() };
-        let sent = tokio::select! {
-            sent = bus.request_of(&asking.subject, headers, body.clone(), wait) => sent,
-            // The answer may have been lost with the connection.
-            () = mended, if asking.repeatable => {
-                *may_be_taken = true;
-                continue;
-            }
+        // A run is begun once, and to watch a question costs nothing.
+        let may_repeat = asking.repeatable && (waiting.is_none() || repeats < REPEATS_MAX);
+        let sent = {
+            let request = pin!(bus.request_of(&asking.subject, headers, body.clone(), wait));
+            attempt(&bus, request, waiting.as_ref(), may_repeat).await
+        };
+        let Some(sent) = sent else {
+            *may_be_taken = true;
+            repeats += 1;
+            continue;
         };
         let unheard = |error: &bus::Error| {
             matches!(
@@ -251,6 +266,30 @@ async fn ask<T: Answer>(
         }
         sleep(wait).await;
         pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Waits for the answer to one attempt. Returns none if it is to be made again, since the
+/// connection was lost meanwhile, and the request or its answer may be lost with it.
+async fn attempt(
+    bus: &Bus,
+    mut request: Pin<&mut (dyn Future<Output = Result<Parcel, bus::Error>> + Send)>,
+    waiting: Option<&Waiting>,
+    may_repeat: bool,
+) -> Option<Result<Parcel, bus::Error>> {
+    let mut mended = bus.mended();
+    loop {
+        tokio::select! {
+            // What is answered is not asked for again.
+            biased;
+            sent = &mut request => return Some(sent),
+            () = &mut mended, if may_repeat => {
+                mended = bus.mended();
+                if !waiting.is_some_and(Waiting::is_here) {
+                    return None;
+                }
+            }
+        }
     }
 }
 

@@ -3,10 +3,14 @@
 use bus::testing::{NatsServer, fill};
 use bus::{Bus, NatsOptions};
 use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::{advance, pause, resume, timeout};
+use wire::look::{Doing, DoingKind};
 
 use super::*;
+use crate::perform::asking::REPEATS_MAX;
+use crate::worklist::work_of;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -116,4 +120,107 @@ async fn a_request_that_was_taken_before_the_connection_was_lost_is_not_called_u
         assert_eq!(is_unanswered, is_taken, "{missed:?}");
         assert_eq!(missed.into_error().code, ErrorCode::Unavailable);
     }
+}
+
+/// Turns of all tasks in which each that was told of a connection has done what it does then.
+const TURNS: usize = 100;
+
+/// Starts the server again, until all have seen that the connection was lost and is there again.
+async fn mend(server: &mut NatsServer, bus: &Bus) {
+    let mended = bus.mended();
+    server.restart().await.unwrap();
+    timeout(LONG, mended).await.expect("the connection is there again");
+    for _ in 0..TURNS {
+        yield_now().await;
+    }
+}
+
+fn turn(context: &TeamContext) -> Asking {
+    let model = Name::new("slow").unwrap();
+    let work = WorkId::of_turn(RunId::new("r").unwrap(), 1);
+    let deadline = clock::now().plus_ms(60_000);
+    Asking::of_model(context, &model, work, Headers::new(), deadline)
+}
+
+#[tokio::test]
+async fn a_turn_that_is_at_work_in_this_process_outlives_the_connection() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let context = testing::open_on(data.path(), bus.clone());
+    // Whether the turn begins before the connection is lost, and how often it is asked for.
+    for (is_begun, expected) in [(true, 1), (false, 2)] {
+        let asking = turn(&context);
+        let (asked, go) = (Arc::new(AtomicU32::new(0)), Arc::new(Semaphore::new(0)));
+        let (serving, times, gate) = (context.clone(), asked.clone(), go.clone());
+        let model = move |parcel: bus::Parcel| {
+            let (serving, gate) = (serving.clone(), gate.clone());
+            let is_lost = times.fetch_add(1, Ordering::Relaxed) == 0 && !is_begun;
+            async move {
+                if is_lost {
+                    return;
+                }
+                let message = parcel.message();
+                let name = Name::new("slow").unwrap();
+                let doing = Doing { kind: DoingKind::Turn, name, since: clock::now() };
+                let begun = serving.work.begin(work_of(message).unwrap(), None, doing);
+                gate.acquire().await.unwrap().forget();
+                drop(begun);
+                serving.bus.reply(message, Headers::new(), "\"done\"".into()).await.unwrap();
+            }
+        };
+        let _model = crate::feed::start(&context, &asking.subject, model).await.unwrap();
+        bus.flush().await.unwrap();
+        let lost = async {
+            let comes = || asked.load(Ordering::Relaxed) > 0;
+            while !comes() || is_begun != (context.work.len() > 0) {
+                yield_now().await;
+            }
+            // As often as it may be.
+            for _ in 0..2 {
+                mend(&mut server, &bus).await;
+                while context.work.len() == 0 {
+                    yield_now().await;
+                }
+            }
+            go.add_permits(1);
+        };
+        let both = async { tokio::join!(request::<Value>(&context, &asking, null()), lost) };
+        let (answer, ()) = timeout(LONG, both).await.expect("an answer");
+        assert_eq!(answer.unwrap(), "done", "begun: {is_begun}");
+        assert_eq!(asked.load(Ordering::Relaxed), expected, "begun: {is_begun}");
+    }
+}
+
+fn null() -> Arc<dyn Content> {
+    Arc::new(Value::Null)
+}
+
+#[tokio::test]
+async fn a_turn_that_is_at_work_elsewhere_is_asked_for_again_a_few_times() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let context = testing::open_on(data.path(), bus.clone());
+    let asking = turn(&context);
+    let mut requests = bus.subscribe(&asking.subject, None).await.unwrap();
+    bus.flush().await.unwrap();
+    let lost = async {
+        let mut works = Vec::new();
+        let mut last = None;
+        for _ in 0..=REPEATS_MAX {
+            let taken = requests.next().await.unwrap();
+            works.push(work_of(&taken).unwrap());
+            last = Some(taken);
+            mend(&mut server, &bus).await;
+        }
+        bus.reply(&last.unwrap(), Headers::new(), "\"done\"".into()).await.unwrap();
+        works.dedup();
+        works.len()
+    };
+    let both = async { tokio::join!(request::<Value>(&context, &asking, null()), lost) };
+    let (answer, attempts) = timeout(LONG, both).await.expect("the last one is waited for");
+    assert_eq!(answer.unwrap(), "done");
+    assert_eq!(attempts, REPEATS_MAX as usize + 1, "each is stopped by itself");
+    assert!(requests.next().now_or_never().is_none(), "it was asked for once more");
 }

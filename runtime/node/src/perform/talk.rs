@@ -1,23 +1,30 @@
 //! Calls of tools that ask people while they are under way: made, answered, and heard to their end.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::effect::CallEffect;
+use bus::Content;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tools::Missed;
 use wire::question::{QuestionRequest, Void};
 use wire::{ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply};
 
-use super::asking::{Asking, request};
+use super::asking::{Asking, PAUSE_MAX, PAUSE_MIN, request};
 use super::begin_call;
 use crate::clock;
 use crate::context::TeamContext;
 
 /// How long a question is watched for becoming void; longer than any is open.
 const VOID_WAIT: Duration = Duration::from_secs(8 * 24 * 3600);
+
+/// How long the process of a call that asked something may be away: after a loss of the server
+/// nobody listens until its client is back, which tries again after five seconds at the latest, and
+/// may have to do so twice.
+const AWAY_MAX: Duration = Duration::from_secs(10);
 
 /// How long the outcome of a call is awaited that ended while it was told an answer: it was sent
 /// before that found nobody.
@@ -79,13 +86,13 @@ async fn answered(
         grace: Duration::ZERO,
         stop: None,
         repeatable: watches,
-        // Only the tool that asked listens, and it does not come back.
+        // Only the tool that asked listens, and is waited for here.
         patient: false,
         is_long: watches,
     };
     let watch = u64::try_from(VOID_WAIT.as_millis()).unwrap_or(u64::MAX);
     let watching = asking(clock::now().plus_ms(watch), true);
-    let mut void = pin!(request::<Void>(context, &watching, Arc::new(QuestionRequest::Wait)));
+    let mut void = pin!(watch_question(context, &watching));
     let mut is_watched = true;
     let say = loop {
         tokio::select! {
@@ -113,19 +120,68 @@ async fn answered(
             },
         }
     };
-    let told = Arc::new(QuestionRequest::Say { said: say.said });
-    match request::<ToolReply>(context, &asking(say.deadline, false), told).await {
-        Ok(reply) => reply,
+    let told: Arc<dyn Content> = Arc::new(QuestionRequest::Say { said: say.said });
+    let telling = asking(say.deadline, false);
+    let mut away = Away::begin();
+    loop {
+        let error = match request::<ToolReply>(context, &telling, told.clone()).await {
+            Ok(reply) => return reply,
+            Err(Missed::Unanswered(error)) => return ToolReply::unanswered(error),
+            Err(Missed::NotDelivered(error)) => error,
+        };
         // The call was made before, so that nobody heard the answer does not undo it. It may have
         // ended at that moment, and what it came to is on its way.
-        Err(Missed::NotDelivered(error)) => {
-            let last = async { if is_watched { void.await.ok() } else { None } };
-            match timeout(LAST_WAIT, last).await {
-                Ok(Some(Void::Over { reply })) => reply,
-                Ok(Some(Void::Withdrawn) | None) | Err(_) => gone(call, &error.message),
-            }
+        let pause = away.pause().filter(|_| error.code == ErrorCode::Unavailable);
+        let last = async { if is_watched { void.as_mut().await.ok() } else { pending().await } };
+        match timeout(pause.unwrap_or(LAST_WAIT), last).await {
+            Ok(Some(Void::Over { reply })) => return reply,
+            Ok(Some(Void::Withdrawn) | None) => is_watched = false,
+            Err(_) => {}
         }
-        Err(Missed::Unanswered(error)) => ToolReply::unanswered(error),
+        if pause.is_none() {
+            return gone(call, &error.message);
+        }
+    }
+}
+
+/// Waits until a question is void, while the process of its call is there or may come back.
+async fn watch_question(context: &Arc<TeamContext>, watching: &Asking) -> Result<Void, Missed> {
+    let watch: Arc<dyn Content> = Arc::new(QuestionRequest::Wait);
+    let mut away = Away::begin();
+    loop {
+        let found = request::<Void>(context, watching, watch.clone()).await;
+        let code = match &found {
+            // It was there until the connection was lost.
+            Err(Missed::Unanswered(error)) => {
+                away = Away::begin();
+                error.code
+            }
+            Err(Missed::NotDelivered(error)) => error.code,
+            Ok(_) => return found,
+        };
+        match away.pause().filter(|_| code == ErrorCode::Unavailable) {
+            Some(pause) => sleep(pause).await,
+            None => return found,
+        }
+    }
+}
+
+/// How long somebody is looked for who is away.
+struct Away {
+    end: Instant,
+    pause: Duration,
+}
+
+impl Away {
+    fn begin() -> Self {
+        Self { end: Instant::now() + AWAY_MAX, pause: PAUSE_MIN }
+    }
+
+    /// Returns how long to wait before it is looked again, unless it was looked for long enough.
+    fn pause(&mut self) -> Option<Duration> {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(PAUSE_MAX);
+        (Instant::now() + pause < self.end).then_some(pause)
     }
 }
 

@@ -14,6 +14,7 @@ use super::*;
 use crate::testing;
 
 mod away;
+mod talk;
 
 /// Makes a call of a tool that asks nothing.
 async fn call_tool(

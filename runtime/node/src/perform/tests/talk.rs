@@ -1,0 +1,113 @@
+//! Questions of tools whose process is away for a while.
+
+use tokio::sync::mpsc;
+use wire::question::{QuestionRequest, Void};
+use wire::{Question, Said};
+
+use super::*;
+
+/// The subject on which the question of the call is answered.
+fn question_of(context: &TeamContext, name: &Name) -> (Question, String) {
+    let id = Name::new("q").unwrap();
+    let subject = context.subjects.question(&context.team.name, name, &id);
+    (Question { id, text: "Which?".to_owned(), form: json!({}) }, subject)
+}
+
+/// When somebody comes to listen, and what becomes of the call.
+const CASES: [(Duration, &str); 3] = [
+    (Duration::from_secs(1), "ok"),
+    (Duration::from_secs(7), "ok"),
+    (Duration::from_secs(30), "lost"),
+];
+
+fn become_of(reply: &ToolReply) -> &'static str {
+    match reply {
+        ToolReply::Settled { outcome, .. } => outcome.as_str(),
+        ToolReply::Lost { .. } => "lost",
+        reply => panic!("{reply:?}"),
+    }
+}
+
+/// Answers the first request on a subject that is the one in question, and lets go of the others.
+async fn answer_late(
+    context: &TeamContext,
+    subject: &str,
+    after: Duration,
+    answer: impl Fn(&QuestionRequest) -> Option<String>,
+) {
+    sleep(after).await;
+    let mut asked = context.bus.subscribe(subject, None).await.unwrap();
+    while let Some(request) = asked.next().await {
+        let body: QuestionRequest = serde_json::from_slice(&request.payload).unwrap();
+        if let Some(answer) = answer(&body) {
+            context.bus.reply(&request, Headers::new(), answer.into()).await.unwrap();
+            return;
+        }
+    }
+}
+
+fn done() -> ToolReply {
+    ToolReply::settled(CallOutcome::text("done"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_watched_again_while_its_tool_may_come_back() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    for (n, (after, expected)) in CASES.into_iter().enumerate() {
+        let call = call(&context, &format!("ask{n}"), Target::Tool, EffectClass::Once);
+        let (question, subject) = question_of(&context, &call.name);
+        let asks = serde_json::to_string(&ToolReply::Asks { question }).unwrap();
+        let tool = context.subjects.tool(&context.team.name, &call.name);
+        let _tool = answer_on(&context, &tool, asks).await;
+        let over = serde_json::to_string(&Void::Over { reply: done() }).unwrap();
+        // The queue is kept, as it is for as long as a person may answer.
+        let (saying, _kept) = mpsc::unbounded_channel();
+        let asks = |said| saying.send(said).unwrap();
+        let comes = answer_late(&context, &subject, after, |_| Some(over.clone()));
+        let talk = converse(&context, &session, &call, asks, drop);
+        let reply = tokio::select! {
+            reply = talk => reply,
+            () = async { comes.await; std::future::pending().await } => unreachable!(),
+        };
+        assert_eq!(become_of(&reply), expected, "after {after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_waits_for_a_tool_that_may_come_back() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    for (n, (after, expected)) in CASES.into_iter().enumerate() {
+        let call = call(&context, &format!("ask{n}"), Target::Tool, EffectClass::Once);
+        let (question, subject) = question_of(&context, &call.name);
+        let asks = serde_json::to_string(&ToolReply::Asks { question: question.clone() }).unwrap();
+        let tool = context.subjects.tool(&context.team.name, &call.name);
+        let _tool = answer_on(&context, &tool, asks).await;
+        let done = serde_json::to_string(&done()).unwrap();
+        let (saying, mut sayings) = mpsc::unbounded_channel();
+        let asks = |said| saying.send(said).unwrap();
+        let mut watched = context.bus.subscribe(&subject, None).await.unwrap();
+        let comes = async {
+            let saying: Saying = sayings.recv().await.unwrap();
+            watched.next().await.unwrap();
+            // It is away from here on.
+            drop(watched);
+            let deadline = clock::now().plus_ms(600_000);
+            let say = Say { question: question.id.clone(), said: Said::Decline, deadline };
+            saying.send(Box::new(say)).await.unwrap();
+            answer_late(&context, &subject, after, |asked| {
+                matches!(asked, QuestionRequest::Say { .. }).then(|| done.clone())
+            })
+            .await;
+            std::future::pending::<()>().await;
+        };
+        let reply = tokio::select! {
+            reply = converse(&context, &session, &call, asks, drop) => reply,
+            () = comes => unreachable!(),
+        };
+        assert_eq!(become_of(&reply), expected, "after {after:?}");
+    }
+}

@@ -1,9 +1,19 @@
 //! Cuts what a model is not shown of a result, and keeps all of it for a model that can read on.
 
+use std::borrow::Cow;
+
+use bus::Content as _;
 use serde_json::Value;
 use tools::results::{KeptResult, Results};
 use tracing::warn;
 use wire::{CallKey, CallOutcome, Name, SessionId, ToolReply, ToolRequest, WireError};
+
+/// Room in a message for what stands beside the text of a result, in bytes: what else is told of
+/// the call, and later the model's request in which the text goes on.
+const BESIDE_BYTES: usize = 8 * 1024;
+
+/// The part of a small message that this is at most, as a divisor.
+const BESIDE_PART: usize = 8;
 
 /// What is to be known of a call when its result is cut.
 pub(crate) struct Asked {
@@ -46,6 +56,32 @@ pub(crate) async fn shown(
         | CallOutcome::Ended { .. }) => whole,
     };
     ToolReply::Settled { outcome, usage, tainted, hop }
+}
+
+/// Returns how many bytes of a reply's text can be told in a message of so many bytes, if it is too
+/// long for one.
+pub(crate) fn fitting(reply: &ToolReply, message_bytes_max: usize) -> Option<usize> {
+    let room = message_bytes_max - BESIDE_BYTES.min(message_bytes_max / BESIDE_PART);
+    // What cannot be measured is refused when it is written.
+    if !reply.measure(room).is_ok_and(|bytes| bytes > room) {
+        return None;
+    }
+    let ToolReply::Settled { outcome, .. } = reply else { return None };
+    let text = match outcome {
+        CallOutcome::Ok { output: Value::String(text) } => Cow::Borrowed(text.as_str()),
+        CallOutcome::Ok { output } => Cow::Owned(output.to_string()),
+        CallOutcome::Error { error } => Cow::Borrowed(error.message.as_str()),
+        CallOutcome::Unknown { .. } | CallOutcome::Ended { .. } => return None,
+    };
+    let mut bytes = text.len().min(room.saturating_sub("\"\"".len()));
+    loop {
+        let begins = text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
+        if wire::json::measure(&begins).is_ok_and(|told| told <= room) || bytes == 0 {
+            return Some(bytes);
+        }
+        // It holds what JSON says with more bytes, and a little less of it is tried.
+        bytes -= bytes.div_ceil(8);
+    }
 }
 
 /// Returns the text of a result if a model is not shown all of it, else the result as it is.
@@ -110,6 +146,32 @@ mod tests {
     use wire::{ErrorCode, Usage};
 
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_a_message_is_known() {
+        let error = |text: &str| CallOutcome::error(ErrorCode::ToolFailed, text);
+        let ok = |output| CallOutcome::Ok { output };
+        let cases = [
+            (CallOutcome::text("x".repeat(500)), 8000, None),
+            (CallOutcome::text("x".repeat(8000)), 8000, Some(6000..7001)),
+            (error(&"x".repeat(8000)), 8000, Some(6000..7001)),
+            // What JSON escapes has up to six bytes for one.
+            (CallOutcome::text("\n".repeat(5000)), 8000, Some(3000..3501)),
+            (CallOutcome::text("\u{1}".repeat(5000)), 8000, Some(1000..1167)),
+            (ok(json!(vec!["\""; 4000])), 8000, Some(2500..4000)),
+            (CallOutcome::text("x".repeat(70_000)), 64 << 10, Some(56_000..57_345)),
+        ];
+        for (number, (outcome, message, expected)) in cases.into_iter().enumerate() {
+            let found = fitting(&ToolReply::settled(outcome), message);
+            match (found, expected) {
+                (None, None) => {}
+                (Some(bytes), Some(expected)) => {
+                    assert!(expected.contains(&bytes), "case {number}: {bytes}");
+                }
+                other => panic!("case {number}: {other:?}"),
+            }
+        }
+    }
 
     #[tokio::test]
     async fn what_is_too_long_is_cut_and_kept_for_those_who_read_on() {

@@ -53,7 +53,8 @@ pub(crate) enum ToolMsg {
 pub(crate) struct Definition {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) offer: wire::plan::Offer,
-    /// Bytes of a result that are shown; nothing if the tool cuts its results itself.
+    /// Bytes of a result that are shown; nothing if the tool cuts its results itself. What does not
+    /// fit into a message is cut in any case.
     pub(crate) shown_bytes_max: Option<usize>,
 }
 
@@ -284,7 +285,10 @@ impl Served {
         if let ToolReply::Settled { tainted, .. } = &mut reply {
             *tainted |= self.definition.offer.labels.untrusted;
         }
-        let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
+        // The call is over, and must not seem to be without an answer because that is too long.
+        let fits = results::fitting(&reply, self.context.bus.payload_bytes_max());
+        let bytes_max = self.definition.shown_bytes_max.into_iter().chain(fits).min();
+        let Some(bytes_max) = bytes_max else { return Ok(reply) };
         let results = &self.context.results;
         Ok(Box::pin(results::shown(reply, bytes_max, asked, results)).await)
     }

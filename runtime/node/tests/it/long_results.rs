@@ -1,10 +1,14 @@
 //! A result that is too long to be shown whole is read on by the session that got it.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use bus::{Bus, LocalLimits};
 use node::Node;
 use serde_json::{Value, json};
-use wire::{CallKey, Headers, RunReply, SessionId};
+use wire::{CallKey, Headers, RunReply, RunStatus, SessionId};
 
 use crate::house;
 
@@ -108,7 +112,7 @@ async fn an_agent_reads_on_in_its_own_results_alone() {
     let mark = format!("[bytes 100 to 150 of {bytes}; go on at offset 150]");
     assert_eq!(last_output(&reply), format!("{}\n{mark}", piece(&whole, 100, 150)));
     assert!(reply.tainted, "it stays somebody else's");
-    node.drain(std::time::Duration::ZERO).await;
+    node.drain(Duration::ZERO).await;
     drop(node);
 
     // What was kept outlives the process, and its place in it is found again.
@@ -120,4 +124,43 @@ async fn an_agent_reads_on_in_its_own_results_alone() {
 
     let reply = house::say(&node, "and I", Some(&SessionId::new("s2").unwrap())).await;
     assert!(last_output(&reply).contains("no result of call"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_into_a_message_is_cut_and_had_once() {
+    // The default of `response_bytes_max`, which is more than the bus takes with what is around it.
+    let team = without_reader().replace("response_bytes_max = 100\n", "");
+    for effect in ["read", "idempotent", "once"] {
+        let folder = tempfile::tempdir().unwrap();
+        let allowed = format!("{team}\n[permissions]\nallow = [\"log\"]\n");
+        let team = allowed.replace("\"read\"", &format!("\"{effect}\""));
+        std::fs::write(folder.path().join("team.toml"), team).unwrap();
+        let script = format!("{}\n{}", read_log(), json!({"content": "done"}));
+        std::fs::write(folder.path().join("script.jsonl"), script).unwrap();
+        let limits = LocalLimits { payload_bytes_max: 64 * 1024, ..LocalLimits::default() };
+        let bus = Bus::local_with(limits);
+        let (file, data) = (folder.path().join("team.toml"), folder.path().join("data"));
+        let node = house::start_teams(&bus, &[&file], &data).await;
+        let asked = Arc::new(AtomicU32::new(0));
+        let (times, answering) = (asked.clone(), bus.clone());
+        let mut requests = bus.subscribe("logs.read", None).await.unwrap();
+        tokio::spawn(async move {
+            while let Some(request) = requests.next().await {
+                times.fetch_add(1, Ordering::Relaxed);
+                let log = "x".repeat(65_000);
+                answering.reply(&request, Headers::new(), log.into()).await.unwrap();
+            }
+        });
+        let reply = house::say(&node, "read", None).await;
+        assert_eq!(
+            (reply.status, reply.output.as_str()),
+            (RunStatus::Completed, "done"),
+            "{effect}"
+        );
+        let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
+        assert_eq!(source.status, "ok", "{effect}");
+        assert!(source.output.ends_with(" of 65000 bytes]"), "{effect}");
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "{effect}");
+        node.drain(Duration::ZERO).await;
+    }
 }

@@ -8,6 +8,7 @@ use bus::Bus;
 use bytes::Bytes;
 use gateway::view::TeamList;
 use serde::Deserialize;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use wire::run::{BODY_BYTES_MAX, INPUT_BYTES_MAX, RunState, RunView};
 use wire::subject::{PREFIX_DEFAULT, RunVerb};
@@ -51,6 +52,10 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
 /// longer a run takes, the less it matters when one hears of it.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
+/// How many looks in a row that find no such run say that the request for it was lost: at the first
+/// one it may still be on its way to its session.
+const UNKNOWN_LOOKS: u32 = 2;
+
 /// Where the daemon is asked, with the options that lead other commands there.
 enum Door {
     Http(Client, String),
@@ -65,6 +70,8 @@ struct Asking {
     /// Whether the run may have been begun, whatever is said of a request for it: an earlier one may
     /// have been heard, or there is a reply that cannot be had here.
     may_be_begun: AtomicBool,
+    /// Says that the request is to be sent again, since the daemon knows of no such run.
+    again: Notify,
 }
 
 /// Asks a running daemon, and prints the answer.
@@ -79,7 +86,8 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
         parent: None,
     };
     let (door, team) = (Door::find(args, place).await?, args.whom.team.clone());
-    let asking = Asking { door, team, run, may_be_begun: AtomicBool::new(false) };
+    let (may_be_begun, again) = (AtomicBool::new(false), Notify::new());
+    let asking = Asking { door, team, run, may_be_begun, again };
     let agent = if let Some(agent) = &args.whom.agent {
         agent.clone()
     } else {
@@ -146,7 +154,7 @@ impl Asking {
     }
 
     async fn ask(&self, agent: &Name, request: &RunRequest) -> Result<RunReply, Failure> {
-        let Self { door, team, may_be_begun, .. } = self;
+        let Self { door, team, may_be_begun, again, .. } = self;
         let limit = request.timeout_ms.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_millis);
         let limit = limit + REPLY_GRACE;
         match door {
@@ -155,7 +163,7 @@ impl Asking {
             }
             Door::Nats(bus, subjects, _) => {
                 let subject = subjects.agent_run(team, agent);
-                ask_over_nats(bus, &subject, request, limit, may_be_begun).await
+                ask_over_nats(bus, &subject, request, limit, may_be_begun, again).await
             }
         }
     }
@@ -202,6 +210,7 @@ impl Asking {
         let mut pause = LOOK_PAUSE_MIN;
         let mut told: Vec<OpenCall> = Vec::new();
         let mut has_ended = false;
+        let mut unknown = 0;
         loop {
             sleep(pause).await;
             pause = (pause + pause / 4).min(LOOK_PAUSE_MAX);
@@ -211,8 +220,21 @@ impl Asking {
                     None => continue,
                 }
             }
-            // Whoever answers the request says what is wrong, if something is.
-            let Ok(view) = self.look().await else { continue };
+            let view = match self.look().await {
+                Ok(view) => view,
+                // Whoever answers the request says what is wrong, if something else is.
+                Err(failure) => {
+                    let is_unknown = matches!(&failure, Failure::Error(error)
+                        if error.code == ErrorCode::UnknownRun);
+                    unknown = if is_unknown { unknown + 1 } else { 0 };
+                    if unknown == UNKNOWN_LOOKS {
+                        unknown = 0;
+                        self.again.notify_one();
+                    }
+                    continue;
+                }
+            };
+            unknown = 0;
             for open in view.waiting.iter().filter(|open| !told.contains(open)) {
                 screen::note(&self.waits(open));
             }
@@ -300,13 +322,15 @@ impl Door {
 }
 
 /// Asks for a run until there is its reply, again when the connection was lost meanwhile and made
-/// anew: the request or its reply may be lost with it. The run has an id, so it is begun once.
+/// anew, or when `again` says that the request was lost: it or its reply may be gone. The run has
+/// an id, so it is begun once.
 async fn ask_over_nats(
     bus: &Bus,
     subject: &str,
     request: &RunRequest,
     limit: Duration,
     may_be_begun: &AtomicBool,
+    again: &Notify,
 ) -> Result<RunReply, Failure> {
     let body = client::encode(request)?;
     let fits = request.input.len() <= INPUT_BYTES_MAX && body.len() <= BODY_BYTES_MAX;
@@ -323,9 +347,16 @@ async fn ask_over_nats(
             Headers::new().with(header::REMAINING_MS, ms)
         });
         let mended = bus.mended();
+        let lost = async {
+            tokio::select! {
+                () = mended => {}
+                () = again.notified() => {}
+            }
+        };
         let answer = tokio::select! {
+            biased;
             answer = bus.request(subject, headers, body.clone(), left) => answer,
-            () = mended => {
+            () = lost => {
                 is_repeated = true;
                 may_be_begun.store(true, Ordering::Relaxed);
                 continue;

@@ -87,7 +87,7 @@ async fn the_reply_of_a_run_that_has_ended_is_asked_for_if_it_does_not_come() {
 /// A run that was not asked for.
 fn asking(door: Door, team: &Name, run: &RunId) -> Asking {
     let (team, run) = (team.clone(), run.clone());
-    Asking { door, team, run, may_be_begun: AtomicBool::new(false) }
+    Asking { door, team, run, may_be_begun: AtomicBool::new(false), again: Notify::new() }
 }
 
 #[test]
@@ -147,7 +147,8 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
     daemon.flush().await.unwrap();
     let request: RunRequest = serde_json::from_value(json!({"input": "x", "run": "r"})).unwrap();
     let may_be_begun = AtomicBool::new(false);
-    let asked = ask_over_nats(&bus, "lead", &request, Duration::from_secs(60), &may_be_begun);
+    let (limit, again) = (Duration::from_secs(60), Notify::new());
+    let asked = ask_over_nats(&bus, "lead", &request, limit, &may_be_begun, &again);
     let answered = async {
         let first = requests.next().await.unwrap();
         server.stop().unwrap();
@@ -159,4 +160,35 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
     let (reply, ()) = tokio::join!(asked, answered);
     assert_eq!(reply.unwrap().run.as_str(), "r");
     assert!(may_be_begun.into_inner());
+}
+
+#[tokio::test]
+async fn a_run_that_the_daemon_does_not_know_is_asked_for_again() {
+    let (bus, subjects) = (Bus::local(), Subjects::default());
+    let (team, run) = (Name::new("crew").unwrap(), RunId::new("r").unwrap());
+    let agent = Name::new("lead").unwrap();
+    let unknown = json!({"error": WireError::new(ErrorCode::UnknownRun, "no run r is known")});
+    let status = subjects.run(&team, &run, RunVerb::Status);
+    let _status = answering(&bus, &status, vec![unknown]).await;
+    let mut requests = bus.subscribe(&subjects.agent_run(&team, &agent), None).await.unwrap();
+    let request: RunRequest =
+        serde_json::from_value(json!({"input": "x", "run": "r", "timeout_ms": 60_000})).unwrap();
+    let asking = asking(Door::Nats(bus.clone(), subjects, String::new()), &team, &run);
+    let asked = async {
+        tokio::select! {
+            reply = asking.ask(&agent, &request) => reply,
+            reply = asking.watch() => reply,
+        }
+    };
+    let answered = async {
+        // Nobody hears of the first one.
+        let lost = requests.next().await.unwrap();
+        let again = requests.next().await.unwrap();
+        assert_eq!(again.payload, lost.payload);
+        bus.reply(&again, Headers::new(), client::encode(&ended("r")).unwrap()).await.unwrap();
+    };
+    let both = async { tokio::join!(asked, answered) };
+    let (reply, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+    assert_eq!(reply.unwrap().run.as_str(), "r");
+    assert!(asking.may_be_begun.into_inner());
 }

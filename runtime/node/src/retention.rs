@@ -154,7 +154,7 @@ impl TooLarge {
         let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.clone());
         if is_new {
             let most = SNAPSHOT_BYTES_MAX;
-            warn!(%session, bytes, most, "a session is too large to be shortened, and keeps its past");
+            warn!(%session, bytes, most, "a session is too large to be shortened");
         }
         is_new
     }

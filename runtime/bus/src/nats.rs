@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::connection::State;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -26,7 +25,7 @@ use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::keeper::{Answer, Answers, Link, Links, Losses};
 use crate::nats::options::NatsOptions;
-use crate::nats::outbox::Outbox;
+use crate::nats::outbox::{Leaving, Outbox};
 use crate::parcel::{Content, Parcel, Written};
 use crate::router::Sink;
 use crate::subscription::Subscription;
@@ -165,15 +164,16 @@ impl Nats {
             return Err(Error::Overflow { subject });
         };
         message.reply = Some(ticket.subject());
-        let mut is_sent = false;
+        let mut leaving = None;
         let answer = async {
-            self.outbox.put(message, SEND_WAIT_MAX).await?;
-            is_sent = true;
+            leaving = Some(self.outbox.ask(message, SEND_WAIT_MAX).await?);
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
         let answer = match tokio::time::timeout(wait.within, answer).await {
             Ok(answer) => answer?,
-            Err(_) if is_sent => return Err(timeout(&subject, wait.within)),
+            Err(_) if leaving.as_ref().is_some_and(Leaving::has_left) => {
+                return Err(timeout(&subject, wait.within));
+            }
             Err(_) => return Err(not_sent(&subject, wait.within)),
         };
         let answer = match answer {
@@ -248,7 +248,7 @@ impl Nats {
         let (subject, reply) = (ticket.subject(), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            self.outbox.put(empty, SEND_WAIT_MAX).await?;
+            let _leaving = self.outbox.ask(empty, SEND_WAIT_MAX).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
@@ -276,8 +276,7 @@ impl Nats {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        let link = self.links.sending.borrow();
-        link.is_alive() && link.client.connection_state() == State::Connected
+        self.links.sending.borrow().is_connected()
     }
 }
 

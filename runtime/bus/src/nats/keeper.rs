@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
@@ -50,9 +51,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Tells whether the client still runs, connected or not.
-    pub(super) fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Relaxed)
+    /// Tells whether the client still runs, and has a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        self.alive.load(Ordering::Relaxed) && self.client.connection_state() == State::Connected
     }
 }
 

@@ -178,6 +178,8 @@ impl Bus {
             Kind::Local(_) => None,
             Kind::Nats(nats) => {
                 let near = nats.near.as_ref().filter(|near| near.is_heard(subject))?;
+                // A server that came since may take more, or less.
+                near.set_payload_bytes_max(nats.payload_bytes_max());
                 Some(Self { kind: Kind::Local(near.clone()) })
             }
         }

@@ -1,7 +1,7 @@
 //! The twin of NATS inside the process: same routing, limits of the same kinds, no copy of a payload.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::mpsc;
@@ -42,7 +42,8 @@ impl Default for LocalLimits {
 /// One bus inside the process.
 #[derive(Debug)]
 pub(crate) struct Local {
-    limits: LocalLimits,
+    payload_bytes_max: AtomicUsize,
+    subscription_messages_max: usize,
     router: RwLock<Routing>,
     requests: Pending<Parcel>,
     draws: AtomicU64,
@@ -83,7 +84,8 @@ impl Local {
     /// Makes one whose answers go to subjects that begin so.
     pub(crate) fn with_inbox(limits: LocalLimits, inbox: String) -> Self {
         Self {
-            limits,
+            payload_bytes_max: limits.payload_bytes_max.into(),
+            subscription_messages_max: limits.subscription_messages_max.max(1),
             router: RwLock::default(),
             requests: Pending::new(inbox),
             draws: AtomicU64::new(0),
@@ -94,7 +96,12 @@ impl Local {
     }
 
     pub(crate) fn payload_bytes_max(&self) -> usize {
-        self.limits.payload_bytes_max
+        self.payload_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Takes messages of another size from here on.
+    pub(crate) fn set_payload_bytes_max(&self, bytes: usize) {
+        self.payload_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn dropped(&self) -> u64 {
@@ -151,7 +158,7 @@ impl Local {
         pattern: &str,
         queue: Option<&str>,
     ) -> Result<Subscription, Error> {
-        let (sender, receiver) = mpsc::channel(self.limits.subscription_messages_max.max(1));
+        let (sender, receiver) = mpsc::channel(self.subscription_messages_max);
         let registration = self.register(pattern, queue, Sink::Queue(sender))?;
         Ok(Subscription::new(receiver, Some(registration)))
     }

@@ -84,6 +84,11 @@ impl NatsServer {
         self.child.as_ref().map(Child::id)
     }
 
+    /// Puts another configuration in the place of what was added, from the next start on.
+    pub fn configure(&self, config_extra: &str) -> Result<(), Error> {
+        Ok(std::fs::write(self.dir.path().join("server.conf"), config_extra)?)
+    }
+
     /// Kills the server; its directory stays.
     pub fn stop(&mut self) -> Result<(), Error> {
         if let Some(mut child) = self.child.take() {

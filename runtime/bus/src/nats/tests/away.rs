@@ -111,3 +111,22 @@ async fn requests_that_wait_for_the_server_are_bounded_and_those_given_up_make_r
     drop(asked);
     tokio::time::timeout(LONG, waiting).await.expect("there is room").unwrap();
 }
+
+#[tokio::test]
+async fn who_is_near_is_sent_what_the_server_takes_by_now() {
+    let mut server = NatsServer::start("max_payload: 1000").await.unwrap();
+    let bus = connect_near(&server).await;
+    let (_hearing, mut heard) = answer(&bus, "a").await;
+    // The most that the server takes, and whether that is enough.
+    for (most, fits) in [(1000, false), (5000, true), (1000, false)] {
+        server.configure(&format!("max_payload: {most}")).unwrap();
+        let mended = bus.mended();
+        server.restart().await.unwrap();
+        tokio::time::timeout(LONG, mended).await.expect("the connection is there again");
+        until("the limit is known", || bus.payload_bytes_max() == most).await;
+        let near = bus.near("a").unwrap();
+        let answer = near.request("a", Headers::new(), vec![b'x'; 3000].into(), LONG).await;
+        assert_eq!(answer.is_ok(), fits, "{most}: {answer:?}");
+        assert_eq!(heard.try_recv().is_ok(), fits, "{most}");
+    }
+}

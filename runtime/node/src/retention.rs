@@ -386,6 +386,7 @@ mod tests {
             begun: Timestamp::from_micros(1),
             seen: Timestamp::from_micros(2),
             exchanges: Vec::new(),
+            said: 0,
             runs: Vec::new(),
             unresolved: Vec::new(),
         };

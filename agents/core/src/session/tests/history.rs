@@ -266,8 +266,8 @@ fn several_runs_in_a_row_are_shown_a_history_that_begins_alike() {
     let by_number = |limits: &mut Limits| limits.history_messages_max = 20;
     let by_bytes = |limits: &mut Limits| limits.history_tokens_max = Some(475);
     for (edition, bound, changes_max) in [
-        (EDITION, &by_number as &dyn Fn(&mut Limits), 12),
-        (EDITION, &by_bytes, 16),
+        (EDITION, &by_number as &dyn Fn(&mut Limits), 18),
+        (EDITION, &by_bytes, 18),
         (2, &by_number, 31),
     ] {
         let plan = Plan { edition, ..with(actor(), bound) };

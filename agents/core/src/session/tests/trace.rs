@@ -149,7 +149,7 @@ fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
 #[test]
 fn a_turn_that_ends_with_its_run_is_told_of() {
     let before = Plan { edition: 2, ..actor() };
-    let resumed = [(3, RESUMED); 3];
+    let resumed = vec![(3, RESUMED); 3];
     for (plan, rows, expected) in [
         (
             actor(),
@@ -157,14 +157,10 @@ fn a_turn_that_ends_with_its_run_is_told_of() {
             &["chat small 0-5 E4004", "invoke_agent lead 0-5 E4004"][..],
         ),
         (actor(), vec![(5, late("r"))], &["chat small 0-5 E1007", "invoke_agent lead 0-5 E1007"]),
-        (
-            thinker(),
-            vec![(5, cancel("r"))],
-            &["chat large 0-5 E4004", "invoke_agent lead 0-5 E4004"],
-        ),
+        (thinker(), vec![(5, cancel("r"))], &["chat big 0-5 E4004", "invoke_agent lead 0-5 E4004"]),
         (
             actor(),
-            resumed.to_vec(),
+            resumed,
             &["chat small 3-3 E4005", "invoke_agent lead 0-3 E4005 resumed@3 resumed@3"],
         ),
         (before, vec![(5, cancel("r"))], &["invoke_agent lead 0-5 E4004"]),
@@ -173,8 +169,8 @@ fn a_turn_that_ends_with_its_run_is_told_of() {
         let spans = spans(&plan, &rows);
         assert_eq!(spans.iter().map(line).collect::<Vec<_>>(), expected);
         // What a turn may have used of which nobody heard is no measure.
-        let used = spans.iter().filter_map(SpanRecord::model_usage);
-        assert!(used.into_iter().all(Usage::is_none), "{expected:?}");
+        let mut used = spans.iter().filter_map(SpanRecord::model_usage);
+        assert!(used.all(|used| used == Usage::default()), "{expected:?}");
     }
 }
 

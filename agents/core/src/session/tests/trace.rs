@@ -161,7 +161,7 @@ fn a_turn_that_ends_with_its_run_is_told_of() {
         (
             actor(),
             resumed,
-            &["chat small 3-3 E4005", "invoke_agent lead 0-3 E4005 resumed@3 resumed@3"],
+            &["chat small 3-3 E4005", "invoke_agent lead 0-3 E4005 resumed@3 resumed@3 resumed@3"],
         ),
         (before, vec![(5, cancel("r"))], &["invoke_agent lead 0-5 E4004"]),
     ] {

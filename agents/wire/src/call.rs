@@ -12,8 +12,8 @@ use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::question::Question;
 use crate::run::{Budget, RunStatus};
 
-/// What may be done again when it is not known whether a call took effect; the stricter is the
-/// greater.
+// The stricter is the greater.
+/// What may be done again when it is not known whether a call took effect.
 #[derive(
     Clone,
     Copy,

@@ -96,12 +96,12 @@ impl Compiler<'_> {
             let is_taken = |name: &str| self.is_taken(name, tools);
             let prefix = &discovered.prefix;
             let offered = offered_names(prefix, &named, |(own, _)| own, |_| true, is_taken);
-            let names: BTreeMap<String, Name> = offered
+            let own_names: BTreeMap<String, Name> = offered
                 .into_iter()
                 .map(|(offered, (_, described))| (identity(described), offered))
                 .collect();
             for (_, described) in named {
-                let tool = match names.get(&identity(described)) {
+                let tool = match own_names.get(&identity(described)) {
                     Some(offered) if !tools.contains_key(offered) => {
                         tool_of(offered, name, discovered, described)
                     }

@@ -98,7 +98,7 @@ pub(crate) struct Question {
     /// What has to be done about it.
     pub(crate) kind: OpenKind,
     /// Its id, if the call goes on with the answer.
-    pub(crate) question_id: Option<Name>,
+    pub(crate) id: Option<Name>,
     /// The schema of what is to be filled in, if the tool asks for that.
     pub(crate) form: Option<Value>,
 }
@@ -108,7 +108,7 @@ pub(crate) fn question(event: &Event) -> Option<Question> {
     match &event.kind {
         EventKind::CallSuspended { call, question, kind, question_id, form } => Some(Question {
             kind: *kind,
-            question_id: question_id.clone(),
+            id: question_id.clone(),
             form: form.clone(),
             run: event.run.clone(),
             call: call.clone(),

@@ -275,7 +275,7 @@ mod tests {
         let known = catalog(&["a"], &object);
         let more = catalog(&["a", "b"], &object);
         let broken = catalog(&["a"], &json!({"type": "string"}));
-        let sources = |one: &Catalog, two: &Catalog, count| {
+        let found_at = |one: &Catalog, two: &Catalog, count| {
             let name = |text| Name::new(text).unwrap();
             Sources {
                 mcp: [(name("one"), one.clone()), (name("two"), two.clone())].into(),
@@ -283,15 +283,15 @@ mod tests {
                 ..Sources::default()
             }
         };
-        let before = sources(&known, &known, 1);
+        let before = found_at(&known, &known, 1);
         let too_many = config::bound::TOOLS_MAX;
         let cases = [
-            (sources(&more, &more, 2), sources(&more, &more, 2), true),
-            (sources(&broken, &more, 2), sources(&known, &more, 2), false),
-            (sources(&more, &broken, 2), sources(&more, &known, 2), false),
-            (sources(&more, &more, too_many), sources(&more, &more, 1), false),
-            (sources(&broken, &known, 1), before.clone(), false),
-            (sources(&broken, &broken, too_many), before.clone(), false),
+            (found_at(&more, &more, 2), found_at(&more, &more, 2), true),
+            (found_at(&broken, &more, 2), found_at(&known, &more, 2), false),
+            (found_at(&more, &broken, 2), found_at(&more, &known, 2), false),
+            (found_at(&more, &more, too_many), found_at(&more, &more, 1), false),
+            (found_at(&broken, &known, 1), before.clone(), false),
+            (found_at(&broken, &broken, too_many), before.clone(), false),
         ];
         for (index, (described, expected, is_whole)) in cases.into_iter().enumerate() {
             let (text, taken) = (text.clone(), before.clone());

@@ -125,12 +125,11 @@ impl<'s> Tally<'s> {
             return Ok(());
         }
         let run = run.change().get_or_insert_default();
-        match call {
-            Some(call) => run.asked.push(*call),
-            None => {
-                run.turns = number + 1;
-                run.asked.clear();
-            }
+        if let Some(call) = call {
+            run.asked.push(*call);
+        } else {
+            run.turns = number + 1;
+            run.asked.clear();
         }
         let day = start.as_micros() / DAY_US;
         let (turns, used) = self.rows.entry((day, agent, model)).or_default();

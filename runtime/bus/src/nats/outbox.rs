@@ -211,14 +211,12 @@ async fn next(waiting: &mut mpsc::Receiver<Item>, held: &mut Vec<Slot>, given_aw
     } else {
         timeout(LOOK, waiting.recv()).await
     };
-    match next {
-        Ok(next) => next.map_or(Next::End, Next::Item),
-        Err(_) => {
-            // Those that were given up make room.
-            held.retain(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some());
-            Next::Look
-        }
+    if let Ok(next) = next {
+        return next.map_or(Next::End, Next::Item);
     }
+    // Those that were given up make room.
+    held.retain(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some());
+    Next::Look
 }
 
 /// Lets those run first that can run now. Tokio's own yield asks the system for more of them where

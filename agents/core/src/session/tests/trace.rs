@@ -180,7 +180,7 @@ fn what_is_set_aside_for_a_call_that_ends_with_its_run_is_not_measured() {
     for submitted in [submit("r"), submit_below("r", 1)] {
         let rows = [(0, submitted), (1, calls("r", 0, &["look"])), (2, cancel("r"))];
         let spans = spans(&asks, &rows);
-        let used = spans.iter().filter_map(SpanRecord::model_usage).map(|used| used.total());
+        let used = spans.iter().filter_map(SpanRecord::model_usage).map(Usage::total);
         assert_eq!(used.sum::<u64>(), 10, "that of the turn");
     }
 }

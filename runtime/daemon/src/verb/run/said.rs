@@ -9,7 +9,7 @@ use crate::progress::Question;
 
 /// Turns a form that is filled in into what is said about its question.
 pub(super) fn filled(team: &Name, asked: &Question, said: AnswerRequest) -> (String, Value) {
-    let (call, question_id) = (Some(asked.call.clone()), asked.question_id.clone());
+    let (call, question_id) = (Some(asked.call.clone()), asked.id.clone());
     let said = AnswerRequest { call, question_id, ..said };
     let subject = Subjects::default().run(team, &asked.run, RunVerb::Answer);
     (subject, json!(said))

@@ -68,7 +68,7 @@ async fn a_request_without_a_session_begins_a_conversation_whatever_its_run_is_c
     const TEAM: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
         [agents.a]\ninstructions = 'You are brief.'\nmodel = 'm'\n";
     let replies = [(); 2].map(|()| serde_json::json!({"content": "Yes."}));
-    for (session, run, shown) in [(Some("42"), "x", 3), (None, "42", 1), (Some("y"), "x", 1)] {
+    for (session, run, shown) in [(Some("42"), "x", 4), (None, "42", 2), (Some("y"), "x", 2)] {
         let folder = tempfile::tempdir().unwrap();
         let node = house::start_with(folder.path(), TEAM, &[("m.jsonl", &replies)]).await;
         let team = node.team("team").unwrap();

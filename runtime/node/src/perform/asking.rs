@@ -205,15 +205,7 @@ async fn ask<T: Answer>(
             repeats += 1;
             continue;
         };
-        let unheard = |error: &bus::Error| {
-            matches!(
-                error,
-                bus::Error::NoResponders { .. }
-                    | bus::Error::Overflow { .. }
-                    | bus::Error::NotSent { .. }
-            )
-        };
-        let ended = sent.as_ref().err().is_none_or(unheard);
+        let ended = sent.as_ref().err().is_none_or(is_unheard);
         let missed = match sent.map(read::<T>) {
             Ok(Ok(answer)) => return Ok((answer, waiting)),
             Ok(Err(error)) => Ok(error),
@@ -291,6 +283,14 @@ async fn attempt(
             }
         }
     }
+}
+
+/// Tells whether an error says that nobody has the request.
+const fn is_unheard(error: &bus::Error) -> bool {
+    matches!(
+        error,
+        bus::Error::NoResponders { .. } | bus::Error::Overflow { .. } | bus::Error::NotSent { .. }
+    )
 }
 
 /// Tells whether an error says that nothing was begun.

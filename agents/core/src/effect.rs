@@ -255,6 +255,24 @@ impl CallEffect {
         self.earlier != Earlier::Nothing && self.effect == EffectClass::Idempotent
     }
 
+    /// Returns what settles the call if its tool is stricter at present than its run has it: by that it
+    /// needed no leave, or would be made again. What was made already and is only waited for is no
+    /// matter of that.
+    pub fn outgrown(&self, present: EffectClass) -> Option<CallOutcome> {
+        if present <= self.effect || self.is_awaited() {
+            return None;
+        }
+        let (tool, now, begun) = (&self.name, present.as_str(), self.effect.as_str());
+        let text =
+            format!("the effect of tool {tool} is `{now}`, and `{begun}` in the plan of the run");
+        Some(if self.earlier == Earlier::Nothing {
+            let text = format!("{text}; the call was not made");
+            CallOutcome::error(ErrorCode::ToolChanged, text)
+        } else {
+            CallOutcome::Unknown { note: format!("{text}; the call was not made again") }
+        })
+    }
+
     /// Returns what a reply says of the call as a whole: that an attempt failed says nothing of those
     /// before it, such as that what was to be deleted is not there. What an attempt came to that is
     /// still waited for is its outcome, unless it cannot be learned.
@@ -470,6 +488,26 @@ mod tests {
             earlier,
             budget: Budget::default(),
             depth: 1,
+        }
+    }
+
+    #[test]
+    fn a_call_is_not_made_by_a_looser_class_than_its_tool_has() {
+        use Earlier::{Awaited, Doubtful, Nothing};
+        use EffectClass::{Idempotent, Once, Read};
+        for (begun, present, earlier, expected) in [
+            (Read, Read, Nothing, None),
+            (Once, Read, Nothing, None),
+            (Idempotent, Idempotent, Doubtful, None),
+            (Read, Idempotent, Nothing, Some("error")),
+            (Read, Once, Nothing, Some("error")),
+            (Idempotent, Once, Nothing, Some("error")),
+            (Read, Once, Doubtful, Some("unknown")),
+            (Read, Once, Awaited { doubtful: true }, None),
+        ] {
+            let outcome = call(begun, earlier).outgrown(present);
+            let found = outcome.as_ref().map(CallOutcome::as_str);
+            assert_eq!(found, expected, "{begun:?} {present:?} {earlier:?}");
         }
     }
 

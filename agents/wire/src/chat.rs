@@ -163,7 +163,7 @@ pub struct Usage {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-const fn is_zero(value: &u64) -> bool {
+pub(crate) const fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 

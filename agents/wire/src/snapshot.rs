@@ -28,18 +28,13 @@ pub struct Snapshot {
     pub exchanges: Vec<KeptExchange>,
     /// How many exchanges there were, those that are out of reach included; 0 where that was not
     /// counted, and then they count as those that are kept.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::chat::is_zero")]
     pub said: u64,
     /// The runs that ended after the cutoff, in the order in which they ended.
     pub runs: Vec<KeptRun>,
     /// Calls of runs that are over whose outcome nobody knows, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unresolved: Vec<OpenCall>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_zero(said: &u64) -> bool {
-    *said == 0
 }
 
 /// A message and its answer.

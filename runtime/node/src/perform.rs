@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::dialect;
-use agents_core::effect::{Aborted, CallEffect, Earlier};
+use agents_core::effect::{Aborted, CallEffect};
 use agents_core::validate::Catalogue;
 use bus::Content;
 use bytes::Bytes;
@@ -151,7 +151,8 @@ async fn begin_call(
     session: &SessionId,
     call: &CallEffect,
 ) -> (ToolReply, Option<Waiting>) {
-    if let Some(outcome) = outgrown(context, call) {
+    let present = context.present.effect(&call.name);
+    if let Some(outcome) = present.and_then(|present| call.outgrown(present)) {
         return (ToolReply::settled(outcome), None);
     }
     let headers = Headers::new()
@@ -202,30 +203,6 @@ async fn begin_call(
         Missed::NotDelivered(error) => ToolReply::settled(CallOutcome::Error { error }),
     };
     (reply, None)
-}
-
-/// Returns what settles a call whose tool is stricter at present than its run has it: by that the
-/// call needed no leave, or would be made again.
-fn outgrown(context: &TeamContext, call: &CallEffect) -> Option<CallOutcome> {
-    let present = context.present.effect(&call.name)?;
-    // What was made is not made again to learn what came of it.
-    if present <= call.effect || call.is_awaited() {
-        return None;
-    }
-    let (now, begun) = (present.as_str(), call.effect.as_str());
-    let text = format!(
-        "the effect of tool {} is `{now}`, and `{begun}` in the plan of the run",
-        call.name
-    );
-    Some(match call.earlier {
-        Earlier::Nothing => {
-            let text = format!("{text}; the call was not made");
-            CallOutcome::error(ErrorCode::ToolChanged, text)
-        }
-        Earlier::Doubtful | Earlier::Awaited { .. } => {
-            CallOutcome::Unknown { note: format!("{text}; the call was not made again") }
-        }
-    })
 }
 
 /// Asks a probe; one that does not say at once what it knows does not know it.

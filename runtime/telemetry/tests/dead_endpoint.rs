@@ -2,37 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::io;
+#[path = "house/log.rs"]
+mod log;
+
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use log::Log;
 use telemetry::{Exporter, QUEUE_SPANS_MAX, Service};
 use wire::trace::SpanKind;
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
 
 /// How many spans are handed in; far more than may wait.
 const SPANS: u64 = 10_000;
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn count(&self, text: &str) -> usize {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(text).count()
-    }
-}
 
 fn hand_in(exporter: &Exporter) {
     let run = RunId::new("r1").unwrap();
@@ -59,9 +41,7 @@ fn hand_in(exporter: &Exporter) {
 // One test, because the log of a process is one.
 #[test]
 fn spans_for_a_dead_endpoint_are_dropped_and_counted() {
-    let log = Log::default();
-    let writer = log.clone();
-    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+    let log = Log::of_process();
     let service =
         Service { name: "callboard".into(), version: "1".into(), instance: "node-1".into() };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

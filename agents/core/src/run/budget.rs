@@ -14,7 +14,7 @@ use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
 
 use super::call::Pending;
-use super::{Phase, Run};
+use super::Run;
 use crate::dialect::{Exchange, RESPOND_TO_USER};
 use crate::spans::Left;
 
@@ -371,11 +371,7 @@ impl Run {
     /// Returns what the awaited turn may have used that is never heard of, by the same rule: its
     /// prompt and the longest reply, at the highest price.
     pub(super) fn unheard_turn(&self) -> Usage {
-        let role = match self.phase {
-            Phase::Thinking => ModelRole::Thinker,
-            Phase::Acting => ModelRole::Actor,
-            Phase::Calling | Phase::Replying => return Usage::default(),
-        };
+        let Some(role) = self.awaited_role() else { return Usage::default() };
         if self.submitted.parent.is_none() {
             return Usage::default();
         }

@@ -18,11 +18,7 @@ impl Run {
         outcome: &ModelOutcome,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
-        let role = match self.phase {
-            Phase::Thinking => ModelRole::Thinker,
-            Phase::Acting => ModelRole::Actor,
-            Phase::Calling | Phase::Replying => return Err(Rejected::StaleTurn { turn }),
-        };
+        let role = self.awaited_role().ok_or(Rejected::StaleTurn { turn })?;
         if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
@@ -303,15 +299,22 @@ impl Run {
         self.on_led(effects, |step| step.planned = Some(planned));
     }
 
+    /// Returns the part of the model that is asked, if one is.
+    pub(super) const fn awaited_role(&self) -> Option<ModelRole> {
+        match self.phase {
+            Phase::Thinking => Some(ModelRole::Thinker),
+            Phase::Acting => Some(ModelRole::Actor),
+            Phase::Calling | Phase::Replying => None,
+        }
+    }
+
     /// Tells of a turn that ends with its run.
     pub(super) fn report_unheard(&self, error: &WireError, effects: &mut Effects) {
-        let role = match self.phase {
-            Phase::Thinking => ModelRole::Thinker,
-            Phase::Acting => ModelRole::Actor,
-            Phase::Calling | Phase::Replying => return,
-        };
         // Where in its entry a span is told of older runs is noted already.
-        if self.turns > 0 && self.plan.edition >= 3 {
+        if let Some(role) = self.awaited_role()
+            && self.turns > 0
+            && self.plan.edition >= 3
+        {
             self.report_turn(role, None, Usage::default(), Err(error), None, effects);
         }
     }

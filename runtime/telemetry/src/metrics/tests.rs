@@ -1,7 +1,10 @@
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+#[path = "../../tests/house/log.rs"]
+mod log;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
+use log::Log;
 use serde_json::json;
 use wire::trace::SpanKind;
 use wire::{RunId, SessionId, TraceContext};
@@ -189,28 +192,6 @@ fn what_was_never_counted_is_not_told() {
     assert_eq!(lines(&text([&metrics]).unwrap(), "callboard_journal_entries").len(), 1);
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn counts(&self) -> (usize, usize) {
-        let text = String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned();
-        let count = |of: &str| text.matches(of).count();
-        (count("cannot export measures"), count("measures are exported again"))
-    }
-}
-
 /// Starts an endpoint that answers in turn with some statuses, and returns its address.
 fn endpoint(statuses: &'static [u16]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -236,22 +217,21 @@ fn endpoint(statuses: &'static [u16]) -> String {
 // The only test of this crate's own that sets the log of the process.
 #[test]
 fn an_endpoint_that_fails_is_reported_once_until_it_takes_measures_again() {
-    let log = Log::default();
-    let writer = log.clone();
-    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+    let log = Log::of_process();
     let address = endpoint(&[200, 400, 400, 200, 200, 400]);
     let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
     let metrics = Metrics::start(None, &service, Some(address.as_str())).unwrap();
     metrics.restarted("tool");
     for (is_taken, expected) in [
-        (true, (0, 0)),
-        (false, (1, 0)),
-        (false, (1, 0)),
-        (true, (1, 1)),
-        (true, (1, 1)),
-        (false, (2, 1)),
+        (true, [0, 0]),
+        (false, [1, 0]),
+        (false, [1, 0]),
+        (true, [1, 1]),
+        (true, [1, 1]),
+        (false, [2, 1]),
     ] {
         assert_eq!(metrics.provider.force_flush().is_ok(), is_taken);
-        assert_eq!(log.counts(), expected);
+        let told = ["cannot export measures", "measures are exported again"];
+        assert_eq!(told.map(|text| log.count(text)), expected);
     }
 }

@@ -6,11 +6,18 @@ use wire::{Question, Said};
 
 use super::*;
 
-/// The subject on which the question of the call is answered.
-fn question_of(context: &TeamContext, name: &Name) -> (Question, String) {
+/// A call whose tool answers with a question, the question, and the subject of its answer.
+async fn asking(
+    context: &TeamContext,
+    name: &str,
+) -> (CallEffect, Question, String, crate::feed::Feed) {
+    let call = call(context, name, Target::Tool, EffectClass::Once);
     let id = Name::new("q").unwrap();
-    let subject = context.subjects.question(&context.team.name, name, &id);
-    (Question { id, text: "Which?".to_owned(), form: json!({}) }, subject)
+    let subject = context.subjects.question(&context.team.name, &call.name, &id);
+    let question = Question { id, text: "Which?".to_owned(), form: json!({}) };
+    let asks = serde_json::to_string(&ToolReply::Asks { question: question.clone() }).unwrap();
+    let tool = context.subjects.tool(&context.team.name, &call.name);
+    (call, question, subject, answer_on(context, &tool, asks).await)
 }
 
 /// When somebody comes to listen, and what becomes of the call.
@@ -56,11 +63,7 @@ async fn a_question_is_watched_again_while_its_tool_may_come_back() {
     let context = testing::open(data.path());
     let session = SessionId::new("s").unwrap();
     for (n, (after, expected)) in CASES.into_iter().enumerate() {
-        let call = call(&context, &format!("ask{n}"), Target::Tool, EffectClass::Once);
-        let (question, subject) = question_of(&context, &call.name);
-        let asks = serde_json::to_string(&ToolReply::Asks { question }).unwrap();
-        let tool = context.subjects.tool(&context.team.name, &call.name);
-        let _tool = answer_on(&context, &tool, asks).await;
+        let (call, _, subject, _tool) = asking(&context, &format!("ask{n}")).await;
         let over = serde_json::to_string(&Void::Over { reply: done() }).unwrap();
         // The queue is kept, as it is for as long as a person may answer.
         let (saying, _kept) = mpsc::unbounded_channel();
@@ -81,11 +84,7 @@ async fn an_answer_waits_for_a_tool_that_may_come_back() {
     let context = testing::open(data.path());
     let session = SessionId::new("s").unwrap();
     for (n, (after, expected)) in CASES.into_iter().enumerate() {
-        let call = call(&context, &format!("ask{n}"), Target::Tool, EffectClass::Once);
-        let (question, subject) = question_of(&context, &call.name);
-        let asks = serde_json::to_string(&ToolReply::Asks { question: question.clone() }).unwrap();
-        let tool = context.subjects.tool(&context.team.name, &call.name);
-        let _tool = answer_on(&context, &tool, asks).await;
+        let (call, question, subject, _tool) = asking(&context, &format!("ask{n}")).await;
         let done = serde_json::to_string(&done()).unwrap();
         let (saying, mut sayings) = mpsc::unbounded_channel();
         let asks = |said| saying.send(said).unwrap();

@@ -13,8 +13,8 @@ use wire::plan::{Audience, Dialect, Offer, Target};
 use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
 
-use super::call::Pending;
 use super::Run;
+use super::call::Pending;
 use crate::dialect::{Exchange, RESPOND_TO_USER};
 use crate::spans::Left;
 

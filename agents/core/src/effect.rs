@@ -262,9 +262,10 @@ impl CallEffect {
         if present <= self.effect || self.is_awaited() {
             return None;
         }
-        let (tool, now, begun) = (&self.name, present.as_str(), self.effect.as_str());
-        let text =
-            format!("the effect of tool {tool} is `{now}`, and `{begun}` in the plan of the run");
+        let (tool, present, planned) = (&self.name, present.as_str(), self.effect.as_str());
+        let text = format!(
+            "the effect of tool {tool} is `{present}`, and `{planned}` in the plan of the run"
+        );
         Some(if self.earlier == Earlier::Nothing {
             let text = format!("{text}; the call was not made");
             CallOutcome::error(ErrorCode::ToolChanged, text)

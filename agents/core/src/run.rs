@@ -72,7 +72,7 @@ pub(crate) struct Run {
     /// How many of the newest exchanges of the session its models are shown.
     exchanges_shown: usize,
     /// How many it had beside these when the run began.
-    exchanges_left: usize,
+    exchanges_left_out: usize,
     /// How many steps asked for the same call.
     asked: BTreeMap<Digest, u32>,
     reply: Option<Arc<RunReply>>,
@@ -129,7 +129,7 @@ impl Run {
             tainted,
             prompts: Prompts::default(),
             exchanges_shown: 0,
-            exchanges_left: 0,
+            exchanges_left_out: 0,
             asked: BTreeMap::new(),
             reply: None,
             aborted: Vec::new(),
@@ -257,7 +257,7 @@ impl Run {
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
             self.usage.add(self.unheard(pending));
-            self.settle(0, &outcome, Usage::default(), effects);
+            self.settle(0, &outcome, effects);
         }
         self.stop(status, error, effects);
     }
@@ -368,7 +368,8 @@ impl Run {
                 steps: self.step(),
                 resumes: self.resumes_total,
                 feedback: self.feedback_total,
-                history: (self.exchanges_shown, self.exchanges_left),
+                history_shown: self.exchanges_shown,
+                history_left_out: self.exchanges_left_out,
                 events: &self.events,
                 joined: None,
             },

@@ -55,7 +55,7 @@ pub struct SessionMachine {
     slot: u64,
     exchanges: Vec<Exchange>,
     /// How many there were, those that are out of reach included.
-    said: u64,
+    exchanges_total: u64,
     /// In a box, since most sessions have none and are many.
     run: Option<Box<Run>>,
     queue: VecDeque<Queued>,
@@ -115,7 +115,7 @@ impl SessionMachine {
             session,
             slot,
             exchanges: Vec::new(),
-            said: 0,
+            exchanges_total: 0,
             run: None,
             queue: VecDeque::new(),
             partings: Vec::new(),
@@ -344,7 +344,8 @@ impl SessionMachine {
     }
 
     /// Returns what stands in the way of a call that waits for leave: two of a turn may ask for the
-    /// same, and one of them was denied, or made, while the other waited.
+    /// same, and one of them was denied, or made with an outcome that nobody knows, while the other
+    /// waited.
     pub fn bar_of(&self, call: &CallKey) -> Option<String> {
         self.run.as_ref()?.bar_of(call)
     }
@@ -484,7 +485,7 @@ impl SessionMachine {
                 effects.now(),
             ));
             let before = if run.submitted().begins { &[][..] } else { &self.exchanges };
-            run.begin_after(before, self.said);
+            run.begin_after(before, self.exchanges_total);
             run.start(effects);
             self.run = Some(run);
         }

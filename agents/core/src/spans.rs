@@ -79,8 +79,10 @@ pub struct EndFacts<'a> {
     pub resumes: u32,
     /// How many replies of its models could not be used.
     pub feedback: u32,
-    /// How many exchanges of earlier runs its models were shown, and how many there were beside.
-    pub history: (usize, usize),
+    /// How many exchanges of earlier runs its models were shown.
+    pub history_shown: usize,
+    /// How many there were that they were not shown.
+    pub history_left_out: usize,
     /// What happened within it.
     pub events: &'a [SpanEvent],
     /// The span of the run that its message joined, if it did.
@@ -122,8 +124,10 @@ fn describe_run(attributes: &mut Attributes, facts: &RunFacts<'_>, end: &EndFact
     if end.feedback > 0 {
         attributes.set(semconv::FEEDBACK_ROUNDS, end.feedback);
     }
-    let (shown, left_out) = end.history;
-    for (name, count) in [(semconv::HISTORY_SHOWN, shown), (semconv::HISTORY_LEFT_OUT, left_out)] {
+    for (name, count) in [
+        (semconv::HISTORY_SHOWN, end.history_shown),
+        (semconv::HISTORY_LEFT_OUT, end.history_left_out),
+    ] {
         if count > 0 {
             attributes.set(name, count as u64);
         }

@@ -29,7 +29,7 @@ pub struct Snapshot {
     /// How many exchanges there were, those that are out of reach included; 0 where that was not
     /// counted, and then they count as those that are kept.
     #[serde(default, skip_serializing_if = "crate::chat::is_zero")]
-    pub said: u64,
+    pub exchanges_total: u64,
     /// The runs that ended after the cutoff, in the order in which they ended.
     pub runs: Vec<KeptRun>,
     /// Calls of runs that are over whose outcome nobody knows, the oldest first.

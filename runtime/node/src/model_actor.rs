@@ -195,7 +195,6 @@ impl Served {
                 Err(WireError::new(ErrorCode::Internal, text))
             }),
         };
-        drop(work);
         deltas.finish();
         match answer {
             Ok(reply) => {
@@ -209,6 +208,8 @@ impl Served {
                 feed::answer_error(&context.bus, message, &clean::error(error)).await;
             }
         }
+        // Until it is answered it is under way: who asked would take it for lost, and ask again.
+        drop(work);
     }
 }
 

@@ -386,7 +386,7 @@ mod tests {
             begun: Timestamp::from_micros(1),
             seen: Timestamp::from_micros(2),
             exchanges: Vec::new(),
-            said: 0,
+            exchanges_total: 0,
             runs: Vec::new(),
             unresolved: Vec::new(),
         };

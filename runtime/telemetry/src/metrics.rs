@@ -89,19 +89,19 @@ pub struct Metrics {
     runs: Labels<Bound<Histogram<f64>>>,
     turns: Labels<OfTurns>,
     /// Of calls of tools that ask a model.
-    asking: Labels<Used>,
+    tool_models: Labels<UseMeters>,
 }
 
 /// What the turns of a model with the same labels are counted in.
 #[derive(Debug)]
 struct OfTurns {
     time: Bound<Histogram<f64>>,
-    used: Used,
+    meters: UseMeters,
 }
 
 /// What is counted in that models used.
 #[derive(Debug)]
-struct Used {
+struct UseMeters {
     /// Tokens that were read.
     input: Bound<Histogram<u64>>,
     /// Tokens that were written.
@@ -182,7 +182,7 @@ impl Metrics {
             calls: Labels::default(),
             runs: Labels::default(),
             turns: Labels::default(),
-            asking: Labels::default(),
+            tool_models: Labels::default(),
             meter,
             registry,
             provider,
@@ -201,9 +201,9 @@ impl Metrics {
             Some(semconv::operation::EXECUTE_TOOL) => {
                 count(&self.calls, names::OF_CALLS, &self.call_time);
                 if span.model_usage().is_some() {
-                    let of_tokens = |told: &[_]| self.used(told);
-                    let used = self.asking.of(&span.attributes, names::OF_TOKENS, of_tokens);
-                    used.made.count(&span.attributes);
+                    let of_tokens = |told: &[_]| self.use_meters(told);
+                    let meters = self.tool_models.of(&span.attributes, names::OF_TOKENS, of_tokens);
+                    meters.made.count(&span.attributes);
                 }
             }
             Some(semconv::operation::INVOKE_AGENT) => {
@@ -219,25 +219,25 @@ impl Metrics {
             let of_tokens: Vec<KeyValue> = told.iter().filter(is_of_tokens).cloned().collect();
             OfTurns {
                 time: Bound::new(self.model_time.clone(), [told, &self.team].concat()),
-                used: self.used(&of_tokens),
+                meters: self.use_meters(&of_tokens),
             }
         });
-        let OfTurns { time, used } = &turns.made;
+        let OfTurns { time, meters } = &turns.made;
         time.get().record(took);
         if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
             let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
             self.feedback.add(1, &[time.labels(), &code].concat());
         }
-        used.count(&span.attributes);
+        meters.count(&span.attributes);
     }
 
-    /// Returns what is counted in that models used which share these labels.
-    fn used(&self, of_tokens: &[KeyValue]) -> Used {
+    /// Makes the meters of what is used by models that share these labels.
+    fn use_meters(&self, of_tokens: &[KeyValue]) -> UseMeters {
         let tokens = |kind| {
             let kind = [KeyValue::new(names::TOKEN_TYPE, kind)];
             Bound::new(self.tokens.clone(), [of_tokens, &self.team, &kind].concat())
         };
-        Used {
+        UseMeters {
             input: tokens("input"),
             output: tokens("output"),
             cost: Bound::new(self.cost.clone(), [of_tokens, &self.team].concat()),
@@ -295,7 +295,7 @@ impl Metrics {
     }
 }
 
-impl Used {
+impl UseMeters {
     /// Counts what a span says that was used.
     fn count(&self, attributes: &Attributes) {
         let Self { input, output, cost } = self;

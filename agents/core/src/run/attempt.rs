@@ -120,7 +120,7 @@ impl Run {
         match found {
             Finding::Done(result) => {
                 let outcome = CallOutcome::Ok { output: result };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
             }
             Finding::NotDone if self.may_try_again(position, effects.now()) => {
                 self.note_earlier(position, Earlier::Nothing);
@@ -183,7 +183,7 @@ impl Run {
             Some(Next::Unknown) => self.on_unknown(position, &error.message, effects),
             Some(Next::Failed) => {
                 let outcome = CallOutcome::Error { error: error.clone() };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
             }
             None => {}
         }
@@ -300,7 +300,7 @@ impl Run {
             OnUnknown::Tell => {
                 let note = format!("{note}; do not repeat it; verify, or ask the user");
                 let outcome = CallOutcome::Unknown { note };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
             }
             OnUnknown::Ask => {
                 pending.stage = Stage::Unknown { note, since: effects.now() };
@@ -313,7 +313,7 @@ impl Run {
                     pending.key, offer.spec.name
                 );
                 let outcome = CallOutcome::Unknown { note };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
                 let error = WireError::new(ErrorCode::OutcomeUnknown, message);
                 self.end_early(RunStatus::Failed, error, effects);
             }

@@ -443,13 +443,11 @@ impl Run {
         if let Some(pending) = self.pending.get_mut(position) {
             pending.served_by = hop.and_then(|hop| hop.served_by.clone());
         }
+        self.spend(position, usage);
         match outcome {
-            CallOutcome::Unknown { note } => {
-                self.spend(position, usage);
-                self.on_unknown(position, note, effects);
-            }
+            CallOutcome::Unknown { note } => self.on_unknown(position, note, effects),
             CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
-                self.settle(position, outcome, usage, effects);
+                self.settle(position, outcome, effects);
             }
         }
         self.go_on(effects);
@@ -487,17 +485,10 @@ impl Run {
         })
     }
 
-    /// Gives a pending call its outcome, and counts what it used.
-    pub(super) fn settle(
-        &mut self,
-        position: usize,
-        outcome: &CallOutcome,
-        usage: Usage,
-        effects: &mut Effects,
-    ) {
+    /// Gives a pending call its outcome.
+    pub(super) fn settle(&mut self, position: usize, outcome: &CallOutcome, effects: &mut Effects) {
         self.end_settled_attempt(position, None, outcome, effects);
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
-        self.spend(position, usage);
         let pending = self.pending.remove(position);
         let output = outcome.to_text();
         let mut told = output.clone();

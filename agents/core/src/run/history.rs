@@ -31,12 +31,13 @@ impl Run {
     /// Decides what its models are shown of earlier runs, and takes it in. This holds for as long as
     /// the run is in work.
     ///
-    /// `said` counts the exchanges of the session, those that are out of reach included.
-    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange], said: u64) {
+    /// `total` counts the exchanges of the session, those that are out of reach included.
+    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange], total: u64) {
         self.prompts = Prompts::of(&self.plan, self.text());
         let fitting = self.fitting(exchanges);
-        self.exchanges_shown = if self.plan.edition >= 3 { steady(fitting, said) } else { fitting };
-        self.exchanges_left = exchanges.len().saturating_sub(self.exchanges_shown);
+        self.exchanges_shown =
+            if self.plan.edition >= 3 { steady(fitting, total) } else { fitting };
+        self.exchanges_left_out = exchanges.len().saturating_sub(self.exchanges_shown);
         let shown = newest(exchanges, self.exchanges_shown);
         self.prompts.follow(shown);
         self.tainted |= shown.iter().any(|exchange| exchange.tainted);
@@ -164,14 +165,14 @@ impl Run {
 /// Returns how many of the exchanges that fit are shown: at least three quarters of them, with an
 /// oldest one that stays the oldest for some runs. Servers keep what prompts have in common up to the
 /// first difference, and one exchange less at the front with each run would leave nothing of it.
-fn steady(fitting: usize, said: u64) -> usize {
+fn steady(fitting: usize, total: u64) -> usize {
     let fits = fitting as u64;
-    let Some(first) = said.checked_sub(fits).filter(|first| *first > 0) else { return fitting };
+    let Some(first) = total.checked_sub(fits).filter(|first| *first > 0) else { return fitting };
     let last = first + fits / STEADY_SHARE;
     // Of these places, the one that most powers of two divide is the best one for the longest time.
     let bits = ((first - 1) ^ last).ilog2();
     let begin = last >> bits << bits;
-    usize::try_from(said - begin).unwrap_or(fitting)
+    usize::try_from(total - begin).unwrap_or(fitting)
 }
 
 /// Returns the newest of the exchanges of a session.
@@ -214,5 +215,31 @@ fn cut(text: &str) -> String {
     match text.char_indices().nth(NOTE_RESULT_CHARS_MAX) {
         Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steady;
+
+    #[test]
+    fn a_history_begins_where_it_can_begin_for_longest() {
+        for (fitting, total, shown) in [
+            (0, 0, 0),
+            (0, 5, 0),
+            (1, 1, 1),
+            (1, 2, 1),
+            (10, 10, 10),
+            (10, 11, 9),
+            (10, 12, 8),
+            (10, 14, 10),
+            (20, 21, 17),
+            (20, 24, 16),
+            (20, 25, 17),
+            // Where nobody counted, no more is known than what is kept.
+            (3, 2, 3),
+        ] {
+            assert_eq!(steady(fitting, total), shown, "{fitting} of {total}");
+        }
     }
 }

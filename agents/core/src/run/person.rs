@@ -6,7 +6,7 @@ use wire::plan::Target;
 use wire::run::{OpenQuestion, RunState};
 use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, Name, OpenCall, OpenKind, Resolution, Timestamp,
-    Usage, semconv,
+    semconv,
 };
 
 use super::call::{Pending, Stage};
@@ -128,7 +128,7 @@ impl Run {
             let kind = BarKind::Denied(outcome.to_text());
             self.bars.push(Bar { digest: pending.digest, kind });
         }
-        self.settle(position, &outcome, Usage::default(), effects);
+        self.settle(position, &outcome, effects);
         self.go_on(effects);
     }
 
@@ -163,12 +163,12 @@ impl Run {
         match resolution {
             Resolution::Done { result } => {
                 let outcome = CallOutcome::Ok { output: result.clone() };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
                 self.go_on(effects);
             }
             Resolution::NotDone if self.is_late(effects.now()) => {
                 let outcome = CallOutcome::Error { error: late() };
-                self.settle(position, &outcome, Usage::default(), effects);
+                self.settle(position, &outcome, effects);
                 self.go_on(effects);
             }
             Resolution::NotDone => {
@@ -334,8 +334,8 @@ impl Run {
             pending.digest == *digest
                 && matches!(pending.stage, Stage::Probing { .. } | Stage::Unknown { .. })
         };
-        let is_barred = || self.pending.iter().any(is_doubtful).then(of_unknown);
-        self.barred(digest).or_else(is_barred)
+        let doubtful = || self.pending.iter().any(is_doubtful).then(of_unknown);
+        self.barred(digest).or_else(doubtful)
     }
 
     /// Returns what can be decided about a call: its digest and its attempt.

@@ -24,7 +24,7 @@ pub const REPLIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 impl SessionMachine {
     /// Keeps what was said in reach of the models of later runs.
     pub(super) fn remember(&mut self, exchanges: Vec<Exchange>) {
-        self.said = self.said.saturating_add(exchanges.len() as u64);
+        self.exchanges_total = self.exchanges_total.saturating_add(exchanges.len() as u64);
         self.exchanges.extend(exchanges);
         let bytes = self.exchanges.iter().rev().map(Exchange::bytes);
         let kept = newest(bytes, EXCHANGES_BYTES_MAX).min(EXCHANGES_MAX);

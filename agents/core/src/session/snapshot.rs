@@ -36,8 +36,17 @@ impl SessionMachine {
         };
         let exchanges = self.exchanges.iter().map(kept).collect();
         let unresolved = self.unresolved.iter().cloned().collect();
-        let said = self.said;
-        Some(Snapshot { cutoff, agent, is_called, begun, seen, exchanges, said, runs, unresolved })
+        Some(Snapshot {
+            cutoff,
+            agent,
+            is_called,
+            begun,
+            seen,
+            exchanges,
+            exchanges_total: self.exchanges_total,
+            runs,
+            unresolved,
+        })
     }
 
     /// Counts the runs that are known, those that ended included.
@@ -46,14 +55,15 @@ impl SessionMachine {
     }
 
     /// Tells whether a snapshot is what the machine makes now. One that kept more of what was said
-    /// was made when a session was allowed to.
+    /// was made when a session was allowed to, and one that does not count it when none was counted.
     fn is_own(&self, snapshot: &Snapshot) -> bool {
         self.snapshot(snapshot.cutoff).is_some_and(|own| {
-            let shown = own.exchanges;
-            let own =
-                Snapshot { exchanges: snapshot.exchanges.clone(), said: snapshot.said, ..own };
-            let has_newest = snapshot.exchanges.ends_with(&shown);
-            has_newest && shown.is_empty() == snapshot.exchanges.is_empty() && own == *snapshot
+            let kept = own.exchanges;
+            let is_counted = snapshot.exchanges_total > 0;
+            let exchanges_total = if is_counted { own.exchanges_total } else { 0 };
+            let own = Snapshot { exchanges: snapshot.exchanges.clone(), exchanges_total, ..own };
+            let has_newest = snapshot.exchanges.ends_with(&kept);
+            has_newest && kept.is_empty() == snapshot.exchanges.is_empty() && own == *snapshot
         })
     }
 
@@ -74,15 +84,15 @@ impl SessionMachine {
             begun,
             seen,
             exchanges,
-            said,
+            exchanges_total,
             runs,
             unresolved,
         } = snapshot;
         self.activity = Some(Activity { agent, is_called, begun, seen });
         self.exchanges.clear();
-        self.said = said.saturating_sub(exchanges.len() as u64);
-        let shown = |KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted };
-        self.remember(exchanges.into_iter().map(shown).collect());
+        self.exchanges_total = exchanges_total.saturating_sub(exchanges.len() as u64);
+        let kept = |KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted };
+        self.remember(exchanges.into_iter().map(kept).collect());
         self.ended.clear();
         self.known = runs
             .into_iter()

@@ -3,9 +3,6 @@
 //! It is borrowed until it is known that a span may hold it, so that nothing large is copied for
 //! traces that hold none.
 
-use std::io;
-
-use serde::Serialize;
 use serde_json::{Value, json};
 use wire::plan::Plan;
 use wire::semconv::CONTENT;
@@ -13,6 +10,7 @@ use wire::{Attributes, CallOutcome, Capture};
 
 use super::RunFacts;
 use crate::capture;
+use crate::dialect::RESPOND_TO_USER;
 
 /// One message.
 #[derive(Clone, Debug)]
@@ -27,11 +25,13 @@ pub(crate) struct Said<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'a> {
     Text(&'a str),
-    /// What a planner wants done by a tool, or what may be meant for any tool, with no name.
+    /// What a planner wants done by a tool.
     Task {
         tool: &'a str,
         text: &'a str,
     },
+    /// What could not be read, so that nobody knows for which tool it is.
+    Unread(&'a str),
     Call {
         id: &'a str,
         name: &'a str,
@@ -75,13 +75,20 @@ impl<'p> Contents<'p> {
     }
 
     /// Returns how much may be held of the calls of a tool. A name that no tool has may be meant for
-    /// any of them, so no more is held than of the one of which the least may be.
+    /// any of them; what answers the user is for none.
     fn of_tool(self, name: &str) -> Capture {
-        let own = match self.plan.offer(name) {
-            Some(offer) => offer.capture,
-            None => self.plan.tools.iter().filter_map(|offer| offer.capture).min(),
-        };
-        own.unwrap_or(Capture::Full).min(self.most)
+        match self.plan.offer(name) {
+            Some(offer) => offer.capture.unwrap_or(Capture::Full).min(self.most),
+            None if name == RESPOND_TO_USER => self.most,
+            None => self.of_any(),
+        }
+    }
+
+    /// Returns how much may be held of what may be meant for any tool: as much as of the one of
+    /// which the least may be.
+    fn of_any(self) -> Capture {
+        let own = self.plan.tools.iter().filter_map(|offer| offer.capture);
+        own.fold(self.most, Capture::min)
     }
 
     /// Puts messages; none are put that say nothing.
@@ -124,7 +131,7 @@ impl<'p> Contents<'p> {
     ) {
         let level = self.of_tool(tool);
         if level >= Capture::Metadata {
-            self.size(attributes, name, length(value));
+            self.size(attributes, name, wire::json::measure(value).unwrap_or_default());
         }
         if level >= Capture::Redacted {
             attributes.set(name, self.held(level, value));
@@ -187,21 +194,17 @@ impl<'p> Contents<'p> {
             Part::Task { tool, text } if self.of_tool(tool) > Capture::None => text.len(),
             Part::Call { name, bytes, .. } if self.of_tool(name) > Capture::None => *bytes,
             Part::Result { name, text, .. } if self.of_tool(name) > Capture::None => text.len(),
-            Part::Task { .. } | Part::Call { .. } | Part::Result { .. } => 0,
+            Part::Unread(text) if self.of_any() > Capture::None => text.len(),
+            Part::Task { .. } | Part::Unread(_) | Part::Call { .. } | Part::Result { .. } => 0,
         }
     }
 
     fn json(self, part: &Part<'_>) -> Option<Value> {
         Some(match part {
-            Part::Text("") | Part::Task { text: "", .. } => return None,
+            Part::Text("") => return None,
             Part::Text(text) => json!({"type": "text", "content": text}),
-            Part::Task { tool, text } => {
-                let level = self.of_tool(tool);
-                if level < Capture::Redacted {
-                    return None;
-                }
-                json!({"type": "text", "content": self.held(level, &Value::from(*text))})
-            }
+            Part::Task { tool, text } => return self.text(self.of_tool(tool), text),
+            Part::Unread(text) => return self.text(self.of_any(), text),
             Part::Call { id, name, arguments, .. } => {
                 let level = self.of_tool(name);
                 let arguments = (level >= Capture::Redacted).then(|| self.held(level, arguments));
@@ -216,26 +219,13 @@ impl<'p> Contents<'p> {
         })
     }
 
+    fn text(self, level: Capture, text: &str) -> Option<Value> {
+        (level >= Capture::Redacted && !text.is_empty())
+            .then(|| json!({"type": "text", "content": self.held(level, &Value::from(text))}))
+    }
+
     /// Reduces what a tool keeps further than the plan does.
     fn held(self, level: Capture, value: &Value) -> Value {
         if level < self.most { capture::reduce_value(value, level) } else { value.clone() }
     }
-}
-
-/// Returns how long a value is as JSON.
-pub(crate) fn length(value: &impl Serialize) -> usize {
-    struct Counter(usize);
-    impl io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    // Counting cannot fail.
-    drop(serde_json::to_writer(&mut counter, value));
-    counter.0
 }

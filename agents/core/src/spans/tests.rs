@@ -414,7 +414,8 @@ fn ended(reply: &RunReply) -> EndFacts<'_> {
         steps: 4,
         resumes: 1,
         feedback: 2,
-        history: (3, 0),
+        history_shown: 3,
+        history_left_out: 0,
         events: &[],
         joined: None,
     }

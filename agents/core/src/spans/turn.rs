@@ -197,8 +197,7 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
             });
             [Part::Text(text)].into_iter().chain(calls).collect()
         }
-        // Nobody knows whose arguments stand in it.
-        Reading::Fault { raw, .. } => vec![Part::Task { tool: "", text: raw }],
+        Reading::Fault { raw, .. } => vec![Part::Unread(raw)],
     };
     let finish = turn.report.map(|(report, _)| report.finish.as_str());
     let said = Said { finish, ..Said::model(parts) };

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::Error;
+use crate::nats::outbox::AWAY_MESSAGES_MAX;
 use crate::{SUBSCRIPTION_MESSAGES_MAX_DEFAULT, check};
 
 /// The first pause between two attempts to connect.
@@ -156,6 +157,7 @@ impl NatsOptions {
             .connection_timeout(self.connect_timeout)
             .require_tls(self.tls_required)
             .subscription_capacity(CLIENT_MESSAGES_MAX)
+            .client_capacity(AWAY_MESSAGES_MAX)
             .max_reconnects(None)
             .reconnect_delay_callback(backoff);
         if let Some(path) = &self.tls_authorities {

@@ -27,8 +27,8 @@ use crate::nats::{convert, lost, not_sent};
 const WAITING_MAX: usize = 256;
 
 /// Messages that are taken at most while the server is away, those that the client has got among
-/// them: as many as its own queue holds.
-const AWAY_MAX: usize = 2048;
+/// them, whose queue holds as many.
+pub(super) const AWAY_MESSAGES_MAX: usize = 2048;
 
 /// How often it is looked whether the server is there again, while requests wait for it.
 const LOOK: Duration = Duration::from_millis(50);
@@ -203,7 +203,7 @@ enum Next {
 /// Waits for what is put next; not for long while requests are held, and for nothing more once
 /// there are as many messages as may wait for the server.
 async fn next(waiting: &mut mpsc::Receiver<Item>, held: &mut Vec<Slot>, given_away: usize) -> Next {
-    let is_full = held.len() + given_away >= AWAY_MAX;
+    let is_full = held.len() + given_away >= AWAY_MESSAGES_MAX;
     let next = if held.is_empty() {
         Ok(waiting.recv().await)
     } else if is_full {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 use wire::look::{Doing, NodeStats, RunInWork, TeamStats, TracesKept, Waiting};
-use wire::{RunId, WireError};
+use wire::{OpenCall, OpenKind, RunId, WireError};
 
 use super::Look;
 use crate::clock;
@@ -58,11 +58,9 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
         let (turns, calls) =
             (of_kind(wire::look::DoingKind::Turn), of_kind(wire::look::DoingKind::Call));
         let mut waiting = Waiting::default();
-        let mut waits = HashMap::new();
-        for open in context.store.open_calls(None, COUNTED_MAX)? {
-            waiting.add(open.kind);
-            waits.entry(open.run).or_insert(open.kind);
-        }
+        let calls_open = context.store.open_calls(None, COUNTED_MAX)?;
+        calls_open.iter().for_each(|open| waiting.add(open.kind));
+        let waits = waits(&calls_open);
         let mut doing: HashMap<RunId, Vec<Doing>> = HashMap::new();
         for (run, one) in under_way {
             if let Some(run) = run {
@@ -105,4 +103,43 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
         })
     });
     read.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
+}
+
+/// Returns what each run waits for: the first of its calls does not go on without a person. A call
+/// whose outcome nobody knows may be open while its run has gone on.
+fn waits(open: &[OpenCall]) -> HashMap<&RunId, OpenKind> {
+    open.iter().rev().filter(|open| open.waits).map(|open| (&open.run, open.kind)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{OpenCall, OpenKind, waits};
+
+    fn open((run, kind, waits): (&str, OpenKind, bool)) -> OpenCall {
+        serde_json::from_value(json!({
+            "call": "c", "kind": kind, "run": run, "session": "s", "agent": "lead", "tool": "pay",
+            "arguments": {}, "digest": "ab".repeat(32), "attempt": 1, "question": "?",
+            "waits": waits, "since": 0,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_run_waits_for_the_first_call_that_holds_it() {
+        use OpenKind::{Approval, Question, Unknown};
+        for (calls, expected) in [
+            (&[("r", Approval, true)][..], Some(Approval)),
+            (&[("q", Approval, true)], None),
+            (&[("r", Question, true), ("r", Approval, true)], Some(Question)),
+            // The run has gone on without this outcome.
+            (&[("r", Unknown, false)], None),
+            (&[("r", Unknown, false), ("r", Approval, true)], Some(Approval)),
+        ] {
+            let open: Vec<OpenCall> = calls.iter().copied().map(open).collect();
+            let found = waits(&open).into_iter().find(|(run, _)| run.as_str() == "r");
+            assert_eq!(found.map(|(_, kind)| kind), expected, "{calls:?}");
+        }
+    }
 }

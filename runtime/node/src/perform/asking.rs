@@ -124,8 +124,10 @@ impl Drop for Waiting {
     }
 }
 
-/// Tells that nobody waits for some work any more.
+/// Tells that nobody waits for some work any more. This process heeds it at once: over a server that
+/// stands still the stop comes behind the request, which would begin before it is stopped.
 pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
+    context.work.stop(&stop.work);
     // A process that ends stops its work by ending.
     let Ok(runtime) = Handle::try_current() else { return };
     let (bus, subject, work) = (context.bus.clone(), stop.subject(context), stop.work.clone());

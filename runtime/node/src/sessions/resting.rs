@@ -91,7 +91,7 @@ mod tests {
             begun: Timestamp::from_micros(0),
             seen: Timestamp::from_micros(0),
             exchanges: vec![exchange],
-            said: 1,
+            exchanges_total: 1,
             runs: Vec::new(),
             unresolved: Vec::new(),
         };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wire::entry::{Body, Entry};
-use wire::snapshot::KeptExchange;
+use wire::snapshot::{KeptExchange, Snapshot};
 
 use wire::{CallOutcome, Digest, Input, Plan, Timestamp};
 
@@ -58,11 +58,13 @@ fn a_snapshot_of_something_else_is_refused() {
     ];
     let machine = check(&actor(), &rows);
     let own = machine.snapshot(at(0)).unwrap();
-    let mut other = own.clone();
+    let (mut other, mut miscounted) = (own.clone(), own.clone());
     other.exchanges[0].answer = "43".into();
+    miscounted.exchanges_total = 7;
     let refused = "rejected: the input makes no sense where the run stands";
     let mut rows = rows.to_vec();
     rows.push((6, Input::Snapshot(Box::new(other)), refused));
+    rows.push((6, Input::Snapshot(Box::new(miscounted)), refused));
     rows.push((7, Input::Snapshot(Box::new(own.clone())), ""));
     rows.push((8, submit("r"), "rejected: run r was accepted before"));
     rows.push((
@@ -81,7 +83,8 @@ fn a_snapshot_that_kept_more_of_what_was_said_is_taken() {
     for input in [submit("r"), answer("r", 0, "42")] {
         machine.apply(at(0), &input, &plans).unwrap();
     }
-    let mut kept = machine.snapshot(at(0)).unwrap();
+    // What kept more did not count.
+    let mut kept = Snapshot { exchanges_total: 0, ..machine.snapshot(at(0)).unwrap() };
     let earlier = kept.exchanges[0].clone();
     kept.exchanges.insert(0, earlier);
     machine.apply(at(1), &Input::Snapshot(Box::new(kept.clone())), &plans).unwrap();

@@ -16,6 +16,7 @@ use super::team::{
     name, offering, planned, planner, probed, read_call, replied, resolve, session, submit,
     submit_below, suspend, thinker, thought, unknown, unusable,
 };
+use crate::dialect::RESPOND_TO_USER;
 use crate::effect::Effect;
 use crate::session::SessionMachine;
 
@@ -229,18 +230,21 @@ fn a_turn_is_told_of_with_what_is_new_to_it() {
 
 #[test]
 fn a_planned_task_is_held_as_the_calls_of_its_tool_are() {
-    for (capture, expected) in [(None, 2), (Some(Capture::Redacted), 2), (Some(Capture::None), 0)] {
+    for (tool, capture, expected) in [
+        ("look", None, 2),
+        ("look", Some(Capture::Redacted), 2),
+        ("look", Some(Capture::None), 0),
+        // What is for the user is meant for no tool.
+        (RESPOND_TO_USER, Some(Capture::None), 2),
+    ] {
         let plan = offering(planner(), "look", |offer| offer.capture = capture);
         let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..plan };
-        let rows = [
-            (0, submit("r")),
-            (1, planned("r", 0, "look", "find the purse")),
-            (2, calls("r", 1, &["look"])),
-        ];
+        let next = if tool == "look" { calls("r", 1, &["look"]) } else { answer("r", 1, "42") };
+        let rows = [(0, submit("r")), (1, planned("r", 0, tool, "find the purse")), (2, next)];
         let spans = spans(&plan, &rows);
         let written = spans.iter().map(|span| serde_json::to_string(span).unwrap());
         let holding = written.filter(|span| span.contains("the purse")).count();
-        assert_eq!(holding, expected, "{capture:?}");
+        assert_eq!(holding, expected, "{tool}, {capture:?}");
     }
 }
 

@@ -165,8 +165,8 @@ async fn a_turn_that_is_at_work_in_this_process_outlives_the_connection() {
                 let doing = Doing { kind: DoingKind::Turn, name, since: clock::now() };
                 let begun = serving.work.begin(work_of(message).unwrap(), None, doing);
                 gate.acquire().await.unwrap().forget();
-                drop(begun);
                 serving.bus.reply(message, Headers::new(), "\"done\"".into()).await.unwrap();
+                drop(begun);
             }
         };
         let _model = crate::feed::start(&context, &asking.subject, model).await.unwrap();
@@ -223,4 +223,28 @@ async fn a_turn_that_is_at_work_elsewhere_is_asked_for_again_a_few_times() {
     assert_eq!(answer.unwrap(), "done");
     assert_eq!(attempts, REPEATS_MAX as usize + 1, "each is stopped by itself");
     assert!(requests.next().now_or_never().is_none(), "it was asked for once more");
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_does_not_begin_here_although_no_stop_has_come() {
+    let data = tempfile::tempdir().unwrap();
+    let server = NatsServer::start("").await.unwrap();
+    let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let context = testing::open_on(data.path(), bus.clone());
+    let asking = turn(&context);
+    let mut requests = bus.subscribe(&asking.subject, None).await.unwrap();
+    bus.flush().await.unwrap();
+    let begun_after = |taken: &bus::Message| {
+        let doing =
+            Doing { kind: DoingKind::Turn, name: Name::new("slow").unwrap(), since: clock::now() };
+        context.work.begin(work_of(taken).unwrap(), None, doing).stop().is_cancelled()
+    };
+    let mut asked = Box::pin(request::<Value>(&context, &asking, null()));
+    let taken = tokio::select! {
+        taken = requests.next() => taken.unwrap(),
+        answer = &mut asked => panic!("{answer:?}"),
+    };
+    assert!(!begun_after(&taken), "it is waited for");
+    drop(asked);
+    assert!(begun_after(&taken), "it was given up");
 }

@@ -482,6 +482,7 @@ impl World {
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),
             tainted: false,
+            may_go_out: true,
             reader: None,
         };
         let message = Message::ToolAsked { session: open.session.clone(), call };

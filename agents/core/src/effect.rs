@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use wire::entry::{Input, Submitted};
 use wire::event::{EventId, EventKind};
-use wire::plan::Target;
+use wire::plan::{Labels, Target};
 use wire::run::{Budget, RunReply};
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId,
@@ -165,6 +165,8 @@ pub struct CallEffect {
     pub internal: bool,
     /// Whether the run that asks is tainted.
     pub tainted: bool,
+    /// Whether it may be made of a tool that reaches outside, by what its run knows and was allowed.
+    pub may_go_out: bool,
     /// The tool by which the agent reads on in a result that is cut, if it has one.
     pub reader: Option<Name>,
     /// The arguments, valid by the schema.
@@ -258,14 +260,24 @@ impl CallEffect {
     /// Returns what settles the call if its tool is stricter at present than its run has it: by that it
     /// needed no leave, or would be made again. What was made already and is only waited for is no
     /// matter of that.
-    pub fn outgrown(&self, present: EffectClass) -> Option<CallOutcome> {
-        if present <= self.effect || self.is_awaited() {
+    pub fn outgrown(&self, present: EffectClass, labels: Labels) -> Option<CallOutcome> {
+        if self.is_awaited() {
             return None;
         }
-        let (tool, present, planned) = (&self.name, present.as_str(), self.effect.as_str());
-        let text = format!(
-            "the effect of tool {tool} is `{present}`, and `{planned}` in the plan of the run"
-        );
+        let tool = &self.name;
+        let text = if present > self.effect {
+            let (present, planned) = (present.as_str(), self.effect.as_str());
+            format!(
+                "the effect of tool {tool} is `{present}`, and `{planned}` in the plan of the run"
+            )
+        } else if labels.external && !self.may_go_out {
+            format!(
+                "tool {tool} has an `external_effect`, and none in the plan of the run, which is \
+                 tainted and has no leave for it"
+            )
+        } else {
+            return None;
+        };
         Some(if self.earlier == Earlier::Nothing {
             let text = format!("{text}; the call was not made");
             CallOutcome::error(ErrorCode::ToolChanged, text)
@@ -480,6 +492,7 @@ mod tests {
             target: Target::Tool,
             internal: false,
             tainted: false,
+            may_go_out: true,
             reader: None,
             arguments: json!({}).into(),
             task: None,
@@ -496,6 +509,7 @@ mod tests {
     fn a_call_is_not_made_by_a_looser_class_than_its_tool_has() {
         use Earlier::{Awaited, Doubtful, Nothing};
         use EffectClass::{Idempotent, Once, Read};
+        let of = |external| Labels { external, ..Labels::NONE };
         for (begun, present, earlier, expected) in [
             (Read, Read, Nothing, None),
             (Once, Read, Nothing, None),
@@ -506,9 +520,22 @@ mod tests {
             (Read, Once, Doubtful, Some("unknown")),
             (Read, Once, Awaited { doubtful: true }, None),
         ] {
-            let outcome = call(begun, earlier).outgrown(present);
+            for external in [false, true] {
+                let outcome = call(begun, earlier).outgrown(present, of(external));
+                let found = outcome.as_ref().map(CallOutcome::as_str);
+                assert_eq!(found, expected, "{begun:?} {present:?} {earlier:?} {external}");
+            }
+        }
+        for (external, earlier, expected) in [
+            (false, Nothing, None),
+            (true, Nothing, Some("error")),
+            (true, Doubtful, Some("unknown")),
+            (true, Awaited { doubtful: false }, None),
+        ] {
+            let kept = CallEffect { may_go_out: false, ..call(Read, earlier) };
+            let outcome = kept.outgrown(Read, of(external));
             let found = outcome.as_ref().map(CallOutcome::as_str);
-            assert_eq!(found, expected, "{begun:?} {present:?} {earlier:?}");
+            assert_eq!(found, expected, "{external} {earlier:?}");
         }
     }
 

@@ -69,6 +69,29 @@ pub fn decide<'a>(
     arguments: &Value,
     is_tainted: bool,
 ) -> Decision<'a> {
+    decide_held(permissions, offer, arguments, is_tainted && offer.labels.external)
+}
+
+/// Tells whether a call that is permitted may also be made of a tool that has come to reach outside
+/// since: its run is not tainted, was decided about as if it did, or has leave whatever it does.
+pub fn may_go_out(
+    permissions: &Permissions,
+    offer: &Offer,
+    arguments: &Value,
+    is_tainted: bool,
+) -> bool {
+    !is_tainted
+        || offer.labels.external
+        || !decide_held(permissions, offer, arguments, true).for_taint
+}
+
+/// Decides what a call needs; `is_held` says that its run's taint stands in its way.
+fn decide_held<'a>(
+    permissions: &'a Permissions,
+    offer: &Offer,
+    arguments: &Value,
+    is_held: bool,
+) -> Decision<'a> {
     let Permissions { allow, allow_tainted, ask, deny, by_meaning } = permissions;
     let by_patterns = |rows: &[_]| by_patterns(rows, *by_meaning, offer, arguments);
     let rows = [
@@ -83,7 +106,7 @@ pub fn decide<'a>(
     let allowed = by_patterns(&[(allow, Permission::Allow, Reading::Narrow)]);
     let decision = allowed.unwrap_or(follows);
     match decision.permission {
-        Permission::Allow if is_tainted && offer.labels.external => {
+        Permission::Allow if is_held => {
             Decision { permission: Permission::Ask, pattern: None, for_taint: true }
         }
         Permission::Allow | Permission::Ask | Permission::Deny => decision,
@@ -522,6 +545,10 @@ mod tests {
             assert_eq!(may_pass(&permissions, &outer), passes, "{permissions:?}, {own:?}");
             let leave = decide(&permissions, &outer, &to_a, true);
             assert_eq!(leave.for_taint, expected[0] == Allow && expected[1] == Ask);
+            // What was permitted as a call that stays inside is not, if it needs leave outside.
+            let goes = |offer, tainted| may_go_out(&permissions, offer, &to_a, tainted);
+            let found = [goes(&outer, true), goes(&inner, false), goes(&inner, true)];
+            assert_eq!(found, [true, true, !leave.for_taint], "{permissions:?}, {own:?}");
         }
     }
 }

@@ -151,8 +151,9 @@ async fn begin_call(
     session: &SessionId,
     call: &CallEffect,
 ) -> (ToolReply, Option<Waiting>) {
-    let present = context.present.effect(&call.name);
-    if let Some(outcome) = present.and_then(|present| call.outgrown(present)) {
+    let present = context.present.strictness(&call.name);
+    let outgrown = present.and_then(|(effect, labels)| call.outgrown(effect, labels));
+    if let Some(outcome) = outgrown {
         return (ToolReply::settled(outcome), None);
     }
     let headers = Headers::new()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use config::Team;
 use config::team::TeamTool;
 use tokio::time::Instant;
+use wire::plan::Labels;
 use wire::{EffectClass, Name};
 
 /// Tools of a team that are gone and still called by runs that began with them; those that have
@@ -72,9 +73,9 @@ impl Present {
         self.lock().tool(name).cloned()
     }
 
-    /// Returns what may be repeated of a tool that is served.
-    pub(crate) fn effect(&self, name: &Name) -> Option<EffectClass> {
-        self.lock().tool(name).map(|tool| tool.offer.effect)
+    /// Returns what may be repeated of a tool that is served, and its labels.
+    pub(crate) fn strictness(&self, name: &Name) -> Option<(EffectClass, Labels)> {
+        self.lock().tool(name).map(|tool| (tool.offer.effect, tool.offer.labels))
     }
 
     pub(crate) fn serves(&self, name: &Name) -> bool {

@@ -358,6 +358,8 @@ impl Run {
                 effect: EffectClass::Read,
                 attempt: 1,
                 earlier: Earlier::Nothing,
+                // No probe needs leave, wherever it asks.
+                may_go_out: true,
                 budget: Budget::default(),
                 trace: self.trace.of_call(&pending.key),
                 ..made

@@ -19,7 +19,7 @@ use super::budget::Share;
 use super::{Phase, Run};
 use crate::dialect::{Act, Called};
 use crate::effect::{Aborted, CallEffect, Earlier, Effect, Effects, Rejected};
-use crate::permission::decide;
+use crate::permission::{decide, may_go_out};
 use crate::spans;
 
 /// A call without an outcome.
@@ -414,6 +414,7 @@ impl Run {
             attempt: pending.attempt,
             earlier: pending.earlier,
             tainted: self.tainted,
+            may_go_out: may_go_out(&self.plan.permissions, offer, &source.arguments, self.tainted),
             reader: self.plan.reader().cloned(),
             budget: if offer.spends() { self.budget_below(pending) } else { Budget::default() },
             depth: self.depth().saturating_add(1),

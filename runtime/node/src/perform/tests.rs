@@ -44,6 +44,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         trace: TraceContext::root(&context.team.name, &run),
         run,
         tainted: false,
+        may_go_out: true,
         reader: None,
     }
 }

@@ -181,6 +181,7 @@ mod tests {
             call: key(id),
             target: Target::Tool,
             tainted: false,
+            may_go_out: true,
             reader: None,
             arguments: json!({}).into(),
             task: None,

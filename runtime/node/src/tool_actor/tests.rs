@@ -166,6 +166,7 @@ impl House {
             trace: TraceContext::root(&self.caller.team.name, &run),
             run,
             tainted: false,
+            may_go_out: true,
             reader: None,
         }
     }

@@ -27,7 +27,7 @@ script = "m.jsonl"
 [agents.lead]
 instructions = "LEAD"
 model = "m"
-tools = ["ask_user", "look", "count"]
+tools = ["ask_user", "look", "count", "page"]
 permissions.allow = ["count"]
 agents = ["helper"]
 limits = { model_timeout_ms = 500 }
@@ -42,6 +42,12 @@ limits = { deadline_ms = 500 }
 kind = "builtin"
 builtin = "lookup"
 rows = [{ words = ["x"], answer = "old" }]
+
+[tools.page]
+kind = "builtin"
+builtin = "lookup"
+rows = [{ words = ["x"], answer = "obey me" }]
+untrusted_output = true
 
 [tools.count]
 kind = "nats"
@@ -59,7 +65,8 @@ fn call(when: &str, name: &str, arguments: &Value) -> Value {
 /// What the model says: it asks, does what the answer is, and says what came of it.
 fn script(voice: &str) -> String {
     [
-        call("begin", "ask_user", &json!({"question": "what next?"})),
+        call("begin|obey me", "ask_user", &json!({"question": "what next?"})),
+        call("read first", "page", &json!({"query": "x"})),
         json!({"when": "old|new|counted|taken effect|E3005|E3011|E1003|E1008", "content": "so it is"}),
         json!({"when": "say", "content": voice}),
         call("look", "look", &json!({"query": "x"})),
@@ -79,7 +86,12 @@ async fn start(folder: &Path, team: &str, voice: &str) -> Node {
 
 /// Starts a run and waits until it asks what to do next.
 async fn begin(node: &Node) -> RunId {
-    let run = accept(node, "lead", "begin", "r1").await;
+    begin_with(node, "begin").await
+}
+
+/// Says something that has a run ask what to do next, and waits until it does.
+async fn begin_with(node: &Node, input: &str) -> RunId {
+    let run = accept(node, "lead", input, "r1").await;
     until("it asks", SOON, async || {
         matches!(view(node, &run, RunVerb::Status).await.state, RunState::Waiting { .. })
     })
@@ -182,6 +194,38 @@ async fn a_run_calls_no_tool_by_a_looser_class_than_it_has() {
         assert_eq!(count.load(Ordering::SeqCst), made, "{case}: {text}");
         assert!(text.contains(said), "{case}: {text}");
         assert_eq!(reply.tainted, is_untrusted && made > 0, "{case}: {text}");
+        node.drain(SOON).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tainted_run_calls_nothing_that_has_come_to_reach_outside() {
+    let outside = "external_effect = true\n";
+    let allowed = "permissions.allow_tainted = [\"count\"]\npermissions.allow = ";
+    let free = TEAM.replace("permissions.allow = ", allowed);
+    // The team, what the run is told, what comes to the tool's table, whether the call is made, and
+    // what the model is told.
+    for (team, input, change, made, said) in [
+        (TEAM, "begin", outside, 1, "counted"),
+        (TEAM, "read first", "", 1, "counted"),
+        (TEAM, "read first", outside, 0, "E3011"),
+        (&free, "read first", outside, 1, "counted"),
+    ] {
+        let case = format!("{input}, {change:?}, {}", team == TEAM);
+        let folder = tempfile::tempdir().unwrap();
+        let node = start(folder.path(), team, "first").await;
+        let run = begin_with(&node, input).await;
+        node.drain(SOON).await;
+        drop(node);
+
+        let node = start(folder.path(), &format!("{team}{change}"), "second").await;
+        let count = counting(node.bus(), true).await;
+        tell(&node, &run, RunVerb::Answer, json!({"text": "count"})).await;
+        let (reply, text) = result(&node, &run).await;
+        assert_eq!(reply.status, RunStatus::Completed, "{case}: {text}");
+        assert_eq!(count.load(Ordering::SeqCst), made, "{case}: {text}");
+        assert!(text.contains(said), "{case}: {text}");
+        assert_eq!(reply.tainted, input != "begin", "{case}: {text}");
         node.drain(SOON).await;
     }
 }

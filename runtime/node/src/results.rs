@@ -20,12 +20,14 @@ pub(crate) struct Asked {
     session: SessionId,
     call: CallKey,
     reader: Option<Name>,
+    /// Whether the run that asks is tainted, by which the arguments may be, and so the result.
+    tainted: bool,
 }
 
 impl Asked {
     pub(crate) fn of(request: &ToolRequest) -> Self {
         let (session, call) = (request.session.clone(), request.call.clone());
-        Self { session, call, reader: request.reader.clone() }
+        Self { session, call, reader: request.reader.clone(), tainted: request.tainted }
     }
 }
 
@@ -42,7 +44,7 @@ pub(crate) async fn shown(
             Err(output) => CallOutcome::Ok { output },
             Ok(text) => {
                 let begins = Begins::of(&text, bytes_max);
-                let result = KeptResult { text, untrusted: tainted };
+                let result = KeptResult { text, untrusted: tainted || asked.tainted };
                 let rest = kept(asked, result, results).await;
                 CallOutcome::text(begins.told(rest))
             }
@@ -103,7 +105,7 @@ enum Rest {
 }
 
 async fn kept(asked: Asked, result: KeptResult, results: &Results) -> Rest {
-    let Asked { session, call, reader } = asked;
+    let Asked { session, call, reader, tainted: _ } = asked;
     let Some(reader) = reader else { return Rest::Dropped };
     match results.keep(session, call.clone(), result).await {
         Ok(()) => Rest::Kept { reader, call },
@@ -212,17 +214,26 @@ mod tests {
         {
             let call = CallKey::new(&format!("k{number}")).unwrap();
             let reader = reads_on.then(|| Name::new("more").unwrap());
-            let asked = Asked { session: session.clone(), call: call.clone(), reader };
-            let settled = |outcome| {
-                let usage = Usage::default();
-                ToolReply::Settled { outcome, usage, tainted: true, hop: None }
-            };
-            let reply = shown(settled(outcome), 10, asked, &results).await;
-            assert_eq!(reply, settled(expected));
-            let kept = results.read(session.clone(), call).await.unwrap();
-            let expected =
-                expected_kept.map(|text| KeptResult { text: text.to_owned(), untrusted: true });
-            assert_eq!(kept, expected);
+            // What is kept is a stranger's if the tool's words are, or those of the run that asked.
+            for (tainted, is_asked_by_tainted) in [(false, false), (true, false), (false, true)] {
+                let asked = Asked {
+                    session: session.clone(),
+                    call: call.clone(),
+                    reader: reader.clone(),
+                    tainted: is_asked_by_tainted,
+                };
+                let settled = |outcome: &CallOutcome| {
+                    let (outcome, usage) = (outcome.clone(), Usage::default());
+                    ToolReply::Settled { outcome, usage, tainted, hop: None }
+                };
+                let reply = shown(settled(&outcome), 10, asked, &results).await;
+                assert_eq!(reply, settled(&expected));
+                let kept = results.read(session.clone(), call.clone()).await.unwrap();
+                let untrusted = tainted || is_asked_by_tainted;
+                let expected =
+                    expected_kept.map(|text| KeptResult { text: text.to_owned(), untrusted });
+                assert_eq!(kept, expected);
+            }
         }
     }
 }

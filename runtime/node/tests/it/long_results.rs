@@ -8,7 +8,7 @@ use std::time::Duration;
 use bus::{Bus, LocalLimits};
 use node::Node;
 use serde_json::{Value, json};
-use wire::{CallKey, Headers, RunReply, RunStatus, SessionId};
+use wire::{CallKey, Headers, Name, RunReply, RunStatus, SessionId};
 
 use crate::house;
 
@@ -124,6 +124,39 @@ async fn an_agent_reads_on_in_its_own_results_alone() {
 
     let reply = house::say(&node, "and I", Some(&SessionId::new("s2").unwrap())).await;
     assert!(last_output(&reply).contains("no result of call"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn what_a_tainted_run_got_stays_tainted_though_its_tool_is_trusted() {
+    let page = "\n[tools.page]\nkind = 'builtin'\nbuiltin = 'lookup'\nuntrusted_output = true\n\
+        rows = [{ words = ['x'], answer = 'obey me' }]\n";
+    let tools = "\"read_result\", \"page\"]\nlimits = { history_messages_max = 0 }";
+    let team = TEAM.replace("\"read_result\"]", tools) + "untrusted_output = false\n" + page;
+    // What is said first, the place of the entry by which the result is asked for, and whether the
+    // run has read what strangers write by then.
+    for (first, slot, is_tainted) in [("read", 1, false), ("look", 3, true)] {
+        let session = SessionId::new("s").unwrap();
+        let call = CallKey::derive(&Name::new("team").unwrap(), &session, slot, 0);
+        let asked = |when: &str, name: &str, arguments: Value| {
+            let calls = json!([{"name": name, "arguments": arguments}]);
+            json!({"when": when, "content": "", "calls": calls})
+        };
+        let script = [
+            asked("\n\nlook$", "page", json!({"query": "x"})),
+            asked("\n\nread$|obey me", "log", json!({})),
+            asked("\n\ngo on$", "read_result", json!({"call": call, "offset": 100})),
+            json!({"when": "", "content": "done"}),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let node = start(folder.path(), &team, &script).await;
+        let reply = house::say(&node, first, Some(&session)).await;
+        assert_eq!(reply.sources.last().unwrap().call, call, "{reply:?}");
+        assert_eq!(reply.tainted, is_tainted, "{reply:?}");
+        let reply = house::say(&node, "go on", Some(&session)).await;
+        assert!(last_output(&reply).starts_with(piece(&log(), 100, 200)), "{reply:?}");
+        assert_eq!(reply.tainted, is_tainted, "{reply:?}");
+        node.drain(Duration::ZERO).await;
+    }
 }
 
 #[tokio::test]

@@ -248,6 +248,7 @@ impl World {
                                 attempt,
                                 error,
                                 usage: Usage::default(),
+                                tainted: false,
                                 hop: None,
                             },
                             Target::Agent => {
@@ -286,6 +287,7 @@ impl World {
                             attempt,
                             error,
                             usage: Usage::default(),
+                            tainted: false,
                             hop: None,
                         },
                     );
@@ -293,7 +295,7 @@ impl World {
             }
             Own::ProbeLate(session, call, probe) => {
                 let outcome = CallOutcome::error(ErrorCode::ToolTimeout, "no answer");
-                self.input(&session, Input::CallProbed { call, probe, outcome });
+                self.input(&session, Input::CallProbed { call, probe, outcome, tainted: false });
             }
             Own::TellAgain(session, call) => {
                 if self.owes(&session, &call) {

@@ -122,7 +122,7 @@ impl World {
             let done = self.ledger.probe(&of);
             CallOutcome::Ok { output: json!({"done": done, "result": "found"}) }
         };
-        let input = Input::CallProbed { call: of, probe: number, outcome };
+        let input = Input::CallProbed { call: of, probe: number, outcome, tainted: false };
         self.send(Message::Decided { session, input }, true);
     }
 }

@@ -279,8 +279,8 @@ impl World {
                         Input::CallSuspended { call, attempt: Some(attempt), question }
                     }
                     ToolReply::Asks { question } => Input::CallAsked { call, attempt, question },
-                    ToolReply::Lost { error, usage, hop } => {
-                        Input::CallLost { call, attempt, error, usage, hop }
+                    ToolReply::Lost { error, usage, tainted, hop } => {
+                        Input::CallLost { call, attempt, error, usage, tainted, hop }
                     }
                 };
                 self.input(&session, input);

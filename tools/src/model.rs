@@ -122,7 +122,7 @@ impl ModelTool {
         // The model may have been asked and paid, whatever is heard of it.
         let lost = |error| {
             let usage = Usage::of_tokens(prompt_tokens, max_tokens);
-            ToolReply::Lost { error, usage, hop: None }
+            ToolReply::Lost { error, usage, tainted: false, hop: None }
         };
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {

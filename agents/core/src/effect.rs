@@ -299,10 +299,10 @@ impl CallEffect {
             )
         };
         match reply {
-            ToolReply::Settled { outcome: CallOutcome::Error { error }, usage, hop, .. }
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, usage, tainted, hop }
                 if self.may_have_happened() && (!is_only_awaited || is_not_begun(error.code)) =>
             {
-                ToolReply::Lost { error, usage, hop }
+                ToolReply::Lost { error, usage, tainted, hop }
             }
             reply => reply,
         }
@@ -571,6 +571,15 @@ mod tests {
             }
             let done = ToolReply::settled(CallOutcome::text("done"));
             assert_eq!(call.judge(done.clone()), done);
+            // Whose words the error has stays known.
+            let (outcome, usage) = (CallOutcome::error(codes[4], "m"), wire::Usage::default());
+            let strange = ToolReply::Settled { outcome, usage, tainted: true, hop: None };
+            let (ToolReply::Settled { tainted, .. } | ToolReply::Lost { tainted, .. }) =
+                call.judge(strange)
+            else {
+                panic!("it asks nothing")
+            };
+            assert!(tainted);
         }
     }
 }

@@ -31,6 +31,7 @@ mod steer;
 mod told;
 mod turn;
 
+pub(crate) use attempt::Missed;
 use budget::Prompts;
 use call::Pending;
 use person::Bar;

@@ -17,7 +17,7 @@ use wire::{
 
 use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Aborted, Effect, Effects, Rejected};
-use crate::run::{Run, late, not_asked};
+use crate::run::{Missed, Run, late, not_asked};
 
 mod busy;
 mod kept;
@@ -206,12 +206,14 @@ impl SessionMachine {
                 let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
                 run.on_call_settled(call, outcome, *usage, *tainted, hop, &mut effects)?;
             }
-            Input::CallLost { call, attempt, error, usage, hop } => {
-                let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
-                run.on_call_lost(call, *attempt, error, *usage, hop, &mut effects)?;
+            Input::CallLost { call, attempt, error, usage, tainted, hop } => {
+                let (usage, tainted, hop) = (*usage, *tainted, hop.as_deref());
+                let missed = Missed { error, usage, tainted, hop };
+                self.run_of_call(call)?.on_call_lost(call, *attempt, &missed, &mut effects)?;
             }
-            Input::CallProbed { call, probe, outcome } => {
-                self.run_of_call(call)?.on_call_probed(call, *probe, outcome, &mut effects)?;
+            Input::CallProbed { call, probe, outcome, tainted } => {
+                let run = self.run_of_call(call)?;
+                run.on_call_probed(call, *probe, outcome, *tainted, &mut effects)?;
             }
             Input::CallApproved { call, digest } => {
                 self.run_of_call(call)?.on_approved(call, digest, &mut effects)?;

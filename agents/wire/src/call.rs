@@ -111,6 +111,9 @@ pub enum ToolReply {
         /// Tokens that the tool may have used if it asked a model, rather too many than too few.
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
+        /// Whether what is known holds untrusted words, whatever the run knows of the tool.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
         /// What the call met outside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hop: Option<Box<HopReport>>,
@@ -136,7 +139,7 @@ impl ToolReply {
 
     /// Makes the same reply of what is known.
     pub fn unanswered(error: WireError) -> Self {
-        Self::Lost { error, usage: Usage::default(), hop: None }
+        Self::Lost { error, usage: Usage::default(), tainted: false, hop: None }
     }
 
     /// Makes the reply of a tool that is done and used no model.

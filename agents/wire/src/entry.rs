@@ -145,6 +145,10 @@ pub enum Input {
         /// Tokens that it may have used if its tool asked a model, rather too many than too few.
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
+        /// Whether what is known holds untrusted words, whatever the run knows of the tool. Older
+        /// programs did not say so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
         /// What the attempt met outside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hop: Option<Box<HopReport>>,
@@ -157,6 +161,10 @@ pub enum Input {
         probe: u32,
         /// How the probe ended.
         outcome: CallOutcome,
+        /// Whether it holds untrusted words, whatever the run knows of the tools. Older programs did
+        /// not say so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
     },
     /// A person allowed a call.
     CallApproved {

@@ -21,8 +21,8 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
         ToolReply::Settled { outcome: told, usage, tainted, hop } => {
             ToolReply::Settled { outcome: outcome(told), usage, tainted, hop }
         }
-        ToolReply::Lost { error: lost, usage, hop } => {
-            ToolReply::Lost { error: error(lost), usage, hop }
+        ToolReply::Lost { error: lost, usage, tainted, hop } => {
+            ToolReply::Lost { error: error(lost), usage, tainted, hop }
         }
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
         ToolReply::Asks { question: Question { id, text, form } } => {

@@ -206,24 +206,25 @@ async fn begin_call(
     (reply, None)
 }
 
-/// Asks a probe; one that does not say at once what it knows does not know it.
+/// Asks a probe, and tells whether what it says holds untrusted words; one that does not say at once
+/// what it knows does not know it.
 pub(crate) async fn probe(
     context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
-) -> CallOutcome {
+) -> (CallOutcome, bool) {
     let (reply, held) = begin_call(context, session, call).await;
     match reply {
-        ToolReply::Settled { outcome, .. } => {
+        ToolReply::Settled { outcome, tainted, .. } => {
             if let Some(held) = held {
                 held.end();
             }
-            outcome
+            (outcome, tainted)
         }
-        ToolReply::Lost { error, .. } => CallOutcome::Error { error },
+        ToolReply::Lost { error, tainted, .. } => (CallOutcome::Error { error }, tainted),
         ToolReply::Suspended { .. } | ToolReply::Asks { .. } => {
             let note = format!("{} asks a person, which a probe must not", call.name);
-            CallOutcome::Unknown { note }
+            (CallOutcome::Unknown { note }, false)
         }
     }
 }

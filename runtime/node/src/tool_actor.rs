@@ -282,7 +282,7 @@ impl Served {
         };
         let mut reply = clean::tool_reply(reply.met(hop.report()));
         // The run goes by the label with which it began.
-        if let ToolReply::Settled { tainted, .. } = &mut reply {
+        if let ToolReply::Settled { tainted, .. } | ToolReply::Lost { tainted, .. } = &mut reply {
             *tainted |= self.definition.offer.labels.untrusted;
         }
         // The call is over, and must not seem to be without an answer because that is too long.

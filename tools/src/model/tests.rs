@@ -270,8 +270,8 @@ async fn a_question_without_an_answer_is_an_error_or_lost() {
     let usage = Usage::of_tokens(22, 1024);
     for (answer, expected) in [
         (Some(&refused), ToolReply::settled(CallOutcome::Error { error: refused.clone() })),
-        (Some(&late), ToolReply::Lost { error: late.clone(), usage, hop: None }),
-        (None, ToolReply::Lost { error: silent, usage, hop: None }),
+        (Some(&late), ToolReply::Lost { error: late.clone(), usage, tainted: false, hop: None }),
+        (None, ToolReply::Lost { error: silent, usage, tainted: false, hop: None }),
     ] {
         let models = Arc::new(PreparedModels::default());
         match answer {

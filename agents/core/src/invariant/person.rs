@@ -28,7 +28,11 @@ pub fn permitted(records: &[Record], plans: &dyn Plans) -> Result<(), Violation>
                     tainted.insert(&submitted.run);
                 }
             }
-            Some(Input::CallSettled { call, tainted: true, .. }) => {
+            Some(
+                Input::CallSettled { call, tainted: true, .. }
+                | Input::CallLost { call, tainted: true, .. }
+                | Input::CallProbed { call, tainted: true, .. },
+            ) => {
                 tainted.extend(begun.get(call).map(|(run, _)| *run));
             }
             Some(Input::CallApproved { call, digest }) => {

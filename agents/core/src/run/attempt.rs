@@ -44,21 +44,30 @@ enum Finding {
     Unclear(String),
 }
 
+/// What is known of an attempt of which no answer came.
+pub(crate) struct Missed<'a> {
+    pub(crate) error: &'a WireError,
+    pub(crate) usage: Usage,
+    /// Whether it holds untrusted words, whatever the run knows of the tool.
+    pub(crate) tainted: bool,
+    pub(crate) hop: Option<&'a HopReport>,
+}
+
 impl Run {
     pub(crate) fn on_call_lost(
         &mut self,
         call: &CallKey,
         attempt: u32,
-        error: &WireError,
-        usage: Usage,
-        hop: Option<&HopReport>,
+        missed: &Missed<'_>,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
+        let Missed { error, usage, tainted, hop } = *missed;
         let made = |pending: &Pending| {
             pending.key == *call && pending.is_under_way() && pending.attempt == attempt
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.tainted |= tainted;
         self.spend_unanswered(position, usage);
         self.end_failed_attempt(position, hop, error, effects);
         self.note_earlier(position, Earlier::Doubtful);
@@ -106,6 +115,7 @@ impl Run {
         call: &CallKey,
         probe: u32,
         outcome: &CallOutcome,
+        tainted: bool,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let asked = |pending: &Pending| {
@@ -115,6 +125,7 @@ impl Run {
         };
         let position = self.position(call, asked)?;
         self.resumes = 0;
+        self.tainted |= tainted;
         let found = finding(outcome, self.plan.edition);
         self.note_probe(position, &found, effects.now());
         match found {

@@ -198,7 +198,8 @@ async fn the_key_of_a_call_reaches_its_tool_and_a_probe_has_its_own() {
     let probe_key = CallKey::of_probe(&call.call, 1);
     assert!(matches!(call_tool(&context, &session, &call).await, ToolReply::Settled { .. }));
     let asked = CallEffect { call: probe_key.clone(), ..call.clone() };
-    assert_eq!(probe(&context, &session, &asked).await.as_str(), "ok");
+    let (outcome, tainted) = probe(&context, &session, &asked).await;
+    assert_eq!((outcome.as_str(), tainted), ("ok", false));
     assert_eq!(tool.await.unwrap(), [call.call, probe_key]);
 }
 

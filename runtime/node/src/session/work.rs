@@ -242,8 +242,9 @@ impl SessionState {
                             attempt: Some(call.attempt),
                             question,
                         },
-                        ToolReply::Lost { error, usage, hop } => {
-                            Input::CallLost { call: key, attempt: call.attempt, error, usage, hop }
+                        ToolReply::Lost { error, usage, tainted, hop } => {
+                            let attempt = call.attempt;
+                            Input::CallLost { call: key, attempt, error, usage, tainted, hop }
                         }
                         // Every question was answered before the call was over.
                         ToolReply::Asks { question } => {
@@ -268,8 +269,8 @@ impl SessionState {
         let session = self.session.clone();
         let task = tokio::spawn(async move {
             perform::pause_before(number).await;
-            let outcome = perform::probe(&context, &session, &call).await;
-            report(&myself, Input::CallProbed { call: of, probe: number, outcome });
+            let (outcome, tainted) = perform::probe(&context, &session, &call).await;
+            report(&myself, Input::CallProbed { call: of, probe: number, outcome, tainted });
         });
         self.track(work, task.abort_handle());
     }

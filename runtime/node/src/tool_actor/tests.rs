@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
-use wire::plan::{Offer, Target};
+use wire::plan::{Labels, Offer, Target};
 use wire::question::Progress;
 use wire::run::Budget;
 use wire::{CallKey, EffectClass, RunId, SessionId, ToolSpec};
@@ -112,6 +112,10 @@ struct House {
 
 impl House {
     async fn start(data: &Path, grace: Duration) -> Self {
+        Self::labelled(data, grace, Labels::NONE).await
+    }
+
+    async fn labelled(data: &Path, grace: Duration, labels: Labels) -> Self {
         let bus = Bus::local();
         let caller = testing::open_on(&data.join("caller"), bus.clone());
         let worker = testing::open_on(&data.join("worker"), bus);
@@ -126,6 +130,7 @@ impl House {
                 tool: Arc::new(Probe { tell, grace }),
                 offer: Offer {
                     question_timeout_ms: Some(60_000),
+                    labels,
                     ..Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000)
                 },
                 shown_bytes_max: None,
@@ -209,6 +214,26 @@ async fn a_tool_that_panics_answers_at_once_and_serves_on() {
         assert_eq!(told(&reply), expected, "{task}: {reply:?}");
     }
     house.rests().await;
+}
+
+#[tokio::test]
+async fn what_a_tool_says_is_as_untrusted_as_the_tool_whether_it_answers_or_not() {
+    for untrusted in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let labels = Labels { untrusted, ..Labels::NONE };
+        let house = House::labelled(data.path(), Duration::ZERO, labels).await;
+        for (task, expected) in [("echo", "ok"), ("panic", "lost, E5007")] {
+            let reply = timeout(SOON, house.call(task, 3_600_000)).await.expect("an answer");
+            let reply = reply.unwrap();
+            assert_eq!(told(&reply), expected, "{reply:?}");
+            let (ToolReply::Settled { tainted, .. } | ToolReply::Lost { tainted, .. }) = reply
+            else {
+                panic!("{reply:?}")
+            };
+            assert_eq!(tainted, untrusted, "{task}");
+        }
+        house.rests().await;
+    }
 }
 
 #[tokio::test]

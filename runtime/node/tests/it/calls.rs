@@ -260,15 +260,19 @@ async fn a_probe_finds_out_what_a_crash_took_away() {
 
 #[tokio::test]
 async fn what_a_probe_says_taints_a_run_if_strangers_may_have_written_it() {
-    for (said, is_tainted) in [("", false), ("untrusted_output = true\n", true)] {
+    let untrusted = "untrusted_output = true\n";
+    let team = |said: &str| TEAM.replace("[tools.seen]\n", &format!("[tools.seen]\n{said}"));
+    // What the team said of the probe when the run began, and says when it is asked.
+    for (before, after, is_tainted) in
+        [("", "", false), (untrusted, untrusted, true), ("", untrusted, true)]
+    {
         let dir = tempfile::tempdir().unwrap();
-        let team = TEAM.replace("[tools.seen]\n", &format!("[tools.seen]\n{said}"));
-        let node = start_as(dir.path(), &team).await;
+        let node = start_as(dir.path(), &team(before)).await;
         let mut events = begin(&node, "cashier", "r-1", "wire").await;
         wait_for(&mut events, tool_started).await;
 
         let left = crash(dir.path());
-        let node = start_as(left.path(), &team).await;
+        let node = start_as(left.path(), &team(after)).await;
         let reply: RunReply = run_verb(&node, "r-1", RunVerb::Result).await;
         assert_eq!((reply.output.as_str(), reply.tainted), ("it is PAID", is_tainted), "{reply:?}");
         stop(node).await;

@@ -146,7 +146,7 @@ fn probe(number: u32, ms: u64) -> String {
 
 fn unclear(number: u32) -> Input {
     let outcome = CallOutcome::error(ErrorCode::ToolUnavailable, "down");
-    Input::CallProbed { call: call(1, 0), probe: number, outcome }
+    Input::CallProbed { call: call(1, 0), probe: number, outcome, tainted: false }
 }
 
 #[test]

@@ -107,7 +107,14 @@ impl World {
                     });
                 }
                 let error = WireError::new(ErrorCode::ToolTimeout, "no reply");
-                Some(Input::CallLost { call, attempt, error, usage: Usage::default(), hop: None })
+                Some(Input::CallLost {
+                    call,
+                    attempt,
+                    error,
+                    usage: Usage::default(),
+                    tainted: false,
+                    hop: None,
+                })
             }
             Effect::Call(call) => {
                 self.sent += 1;
@@ -131,6 +138,7 @@ impl World {
                             attempt: 1,
                             error,
                             usage: Usage::default(),
+                            tainted: false,
                             hop: None,
                         });
                     }
@@ -162,7 +170,7 @@ impl World {
                         CallOutcome::Ok { output: json!({"done": done, "result": "done"}) }
                     }
                 };
-                Some(Input::CallProbed { call: of, probe: number, outcome })
+                Some(Input::CallProbed { call: of, probe: number, outcome, tainted: false })
             }
             Effect::Opened(open) if open.waits => {
                 let digest = call_digest(&open.tool, &open.arguments);

@@ -137,6 +137,7 @@ fn what_an_attempt_may_have_used_of_which_no_answer_came_is_counted() {
         attempt,
         error: WireError::new(ErrorCode::ToolTimeout, "no answer"),
         usage: Usage::of_tokens(10, 4),
+        tainted: false,
         hop: None,
     };
     let machine = check(

@@ -6,12 +6,12 @@ use wire::plan::Labels;
 use wire::run::RunState;
 use wire::{Digest, Input, OpenKind, Plan, Timestamp};
 
-use super::check_open;
 use super::flow::START;
 use super::team::{
-    actor, allow, answer, calls, deny, done, done_tainted, failed, lost, name, offering, run,
-    session, submit, submit_tainted,
+    actor, allow, answer, calls, deny, done, done_tainted, failed, found, lost, name, offering,
+    probed, run, session, submit, submit_tainted,
 };
+use super::{Row, check_open};
 use crate::session::SessionMachine;
 
 /// The team in which `look` reads what strangers write, and `put` and `pay` go outside.
@@ -132,6 +132,48 @@ fn an_answer_that_never_came_counts_as_one() {
             (4, calls("r", 1, &["pay"]), ASKED),
         ],
     );
+}
+
+/// The same with untrusted words, though its tool is trusted.
+fn tainted(mut input: Input) -> Input {
+    if let Input::CallLost { tainted, .. } | Input::CallProbed { tainted, .. } = &mut input {
+        *tainted = true;
+    }
+    input
+}
+
+#[test]
+fn an_attempt_or_a_probe_that_brought_such_words_counts_though_its_tool_is_trusted() {
+    let once = offering(exposed(), "put", |offer| offer.attempts_max = 1);
+    let put = r#"call put 1/0 idempotent {"n":0}, depth 1, by 5001"#;
+    let unknown = format!("open unknown 1/0 told, attempt 1\n{NEXT}");
+    let seen = r#"probe 1 of 1/0: call seen 1/0?1 read {"key":"1/0","arguments":{"n":0}}, depth 1"#;
+    let of_tainted = format!("{seen}, tainted, by 1002");
+    let seen = format!("{seen}, by 1002");
+    let probe = |says: &str| found(1, 0, 1, serde_json::json!({"done": true, "result": says}));
+    for (miss, found, expected) in [
+        (lost(1, 0, 1), None, PAID),
+        (tainted(lost(1, 0, 1)), None, ASKED),
+        (lost(1, 0, 1), Some(probe("it is")), PAID),
+        (lost(1, 0, 1), Some(tainted(probe("it is"))), ASKED),
+        (tainted(lost(1, 0, 1)), Some(probe("it is")), ASKED),
+    ] {
+        let is_tainted = miss == tainted(miss.clone());
+        let mut rows: Vec<Row<'_>> =
+            vec![(0, submit("r"), START), (1, calls("r", 0, &["put"]), put)];
+        let plan = if let Some(found) = found {
+            rows.push((2, miss, if is_tainted { &of_tainted } else { &seen }));
+            rows.push((3, found, NEXT));
+            probed(once.clone(), "put")
+        } else {
+            rows.push((3, miss, &unknown));
+            once.clone()
+        };
+        let slot = rows.len() as u64;
+        let expected = expected.replace("3/", &format!("{slot}/"));
+        rows.push((4, calls("r", 1, &["pay"]), &expected));
+        check_open(&plan, &rows);
+    }
 }
 
 #[test]

@@ -318,11 +318,23 @@ pub(super) fn suspend(slot: u64, index: u32) -> Input {
 
 pub(super) fn lost(slot: u64, index: u32, attempt: u32) -> Input {
     let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-    Input::CallLost { call: call(slot, index), attempt, error, usage: Usage::default(), hop: None }
+    Input::CallLost {
+        call: call(slot, index),
+        attempt,
+        error,
+        usage: Usage::default(),
+        tainted: false,
+        hop: None,
+    }
 }
 
 pub(super) fn found(slot: u64, index: u32, probe: u32, output: Value) -> Input {
-    Input::CallProbed { call: call(slot, index), probe, outcome: CallOutcome::Ok { output } }
+    Input::CallProbed {
+        call: call(slot, index),
+        probe,
+        outcome: CallOutcome::Ok { output },
+        tainted: false,
+    }
 }
 
 /// Leave for a call of a tool with the arguments that [`calls`] gives it.

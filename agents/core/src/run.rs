@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use wire::entry::Submitted;
 use wire::event::EventKind;
+use wire::plan::Target;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::trace::{RunTrace, SpanEvent};
 use wire::{
@@ -17,7 +18,7 @@ use wire::{
 };
 
 use crate::dialect::{Act, Exchange, Step, Transcript};
-use crate::effect::{Aborted, Effect, Effects, Traced};
+use crate::effect::{Aborted, CallEffect, Effect, Effects, Traced};
 use crate::spans::{self, event, note};
 
 mod attempt;
@@ -33,7 +34,7 @@ mod turn;
 
 pub(crate) use attempt::Missed;
 use budget::Prompts;
-use call::Pending;
+use call::{Pending, Stage};
 use person::Bar;
 pub(crate) use question::not_asked;
 use steer::Joined;
@@ -164,6 +165,14 @@ impl Run {
 
     pub(crate) fn awaits(&self, call: &CallKey) -> bool {
         self.pending.iter().any(|pending| pending.key == *call)
+    }
+
+    /// Returns how it asks for the run of a called agent, if it does: not while a person has still to
+    /// allow that.
+    pub(crate) fn called(&self, call: &CallKey) -> Option<CallEffect> {
+        let is_made = |pending: &&Pending| pending.key == *call && pending.stage == Stage::Made;
+        let made = self.call_effect(self.pending.iter().find(is_made)?)?;
+        (made.target == Target::Agent).then_some(made)
     }
 
     pub(crate) fn transcript<'a>(&'a self, exchanges: &'a [Exchange]) -> Transcript<'a> {

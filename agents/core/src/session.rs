@@ -20,6 +20,7 @@ use crate::effect::{Aborted, Effect, Effects, Rejected};
 use crate::run::{Missed, Run, late, not_asked};
 
 mod busy;
+mod called;
 mod kept;
 mod parting;
 mod snapshot;

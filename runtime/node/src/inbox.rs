@@ -31,6 +31,7 @@ use crate::admission::Place;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed, Starting};
+use crate::perform::as_called;
 use crate::reply::Final;
 use crate::session::{Answer, Door, Receipt, Submit};
 use crate::sessions::SessionsMsg;
@@ -163,9 +164,11 @@ impl Porter {
     async fn on_run(&self, message: &mut Message, agent: Name) -> Result<(), WireError> {
         let received = Instant::now();
         let request: RunRequest = read(&message.payload)?;
-        let request = RunRequest { input: clean(request.input), ..request };
+        let called = self.called(message, &agent, &request).await?;
         // A run in work may still ask other agents, and has its place: else it would not end.
-        let is_called = self.is_asked_by_a_run(message, &request).await?;
+        let is_called = called.is_some();
+        let request = called.unwrap_or(request);
+        let request = RunRequest { input: clean(request.input), ..request };
         let place = if is_called { Ok(None) } else { self.place(message.payload.len()).map(Some) };
         let (place, joins) = match place {
             Ok(place) => (place, None),
@@ -308,18 +311,20 @@ impl Porter {
         Err(error.retry_after(journal::STORAGE_RETRY_AFTER_MS))
     }
 
-    /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
-    /// the session that is said to ask is asked itself, and what it does not confirm is refused: a
-    /// run without its parent would lose what that knows of it, such as its taint.
-    async fn is_asked_by_a_run(
+    /// Returns the request of a run of this node that asks for this one, if one is said to. Anyone may
+    /// write so into a request, so the session that is said to ask is asked itself. What it does not
+    /// confirm is refused: a run without its parent would lose what that knows of it, such as its
+    /// taint. Of what it confirms its own word holds.
+    async fn called(
         &self,
         message: &Message,
+        agent: &Name,
         request: &RunRequest,
-    ) -> Result<bool, WireError> {
-        let Some(parent) = &request.parent else { return Ok(false) };
+    ) -> Result<Option<RunRequest>, WireError> {
+        let Some(parent) = &request.parent else { return Ok(None) };
         let refused = || {
             let run = request.run.as_ref().map_or("that has no id", RunId::as_str);
-            let text = format!("run {} does not ask for run {run}", parent.run);
+            let text = format!("run {} does not ask for run {run}, or not in this way", parent.run);
             Err(WireError::new(ErrorCode::BadRequest, text))
         };
         let call = request.run.as_ref().and_then(|run| CallKey::new(run.as_str()).ok());
@@ -329,11 +334,12 @@ impl Porter {
         let _pass = self.gates.claims.enter(message.payload.len())?;
         let end = Instant::now() + SESSION_TIMEOUT;
         let asked = self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await;
-        if asked.map_err(unbegun)? {
-            return Ok(true);
+        let asked = asked.map_err(unbegun)?;
+        match asked.and_then(|call| as_called(&parent.session, &call, agent, request)) {
+            Some(meant) => Ok(Some(meant)),
+            // Its own run may have been cancelled a moment ago; then this one must not begin.
+            None => refused(),
         }
-        // Its own run may have been cancelled a moment ago; then this one must not begin.
-        refused()
     }
 
     async fn on_verb(&self, message: &Message, run: RunId, verb: RunVerb) -> Result<(), WireError> {

@@ -237,6 +237,41 @@ pub(crate) async fn pause_before(attempt: u32) {
     }
 }
 
+/// Returns the request for the run of a called agent.
+fn run_request(session: &SessionId, call: &CallEffect) -> RunRequest {
+    let remaining = clock::until(call.deadline);
+    RunRequest {
+        input: task(call),
+        session: Some(SessionId::of_call(&call.call)),
+        run: Some(RunId::of_call(&call.call)),
+        timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
+        budget: Some(call.budget),
+        parent: Some(Parent {
+            session: session.clone(),
+            run: call.run.clone(),
+            depth: call.depth,
+            tainted: call.tainted,
+        }),
+    }
+}
+
+/// Returns the request for the run of a called agent as the session that calls makes it, if what
+/// somebody sent to an agent is that: its depth, its taint, its time and what it may use are the
+/// caller's to say.
+pub(crate) fn as_called(
+    session: &SessionId,
+    call: &CallEffect,
+    agent: &Name,
+    sent: &RunRequest,
+) -> Option<RunRequest> {
+    let meant = run_request(session, call);
+    let parent = sent.parent.as_ref()?;
+    let is_meant = call.name == *agent
+        && (&call.run, session) == (&parent.run, &parent.session)
+        && (&meant.input, &meant.session, &meant.run) == (&sent.input, &sent.session, &sent.run);
+    is_meant.then_some(meant)
+}
+
 /// Asks another agent, and returns what settles the call. Its run goes under the call's key, so
 /// asking again begins nothing new.
 pub(crate) async fn call_agent(
@@ -251,21 +286,8 @@ pub(crate) async fn call_agent(
         tainted,
         hop: None,
     };
-    let remaining = clock::until(call.deadline);
     let child = RunId::of_call(&call.call);
-    let body = RunRequest {
-        input: task(call),
-        session: Some(SessionId::of_call(&call.call)),
-        run: Some(child.clone()),
-        timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
-        budget: Some(call.budget),
-        parent: Some(Parent {
-            session: session.clone(),
-            run: call.run.clone(),
-            depth: call.depth,
-            tainted: call.tainted,
-        }),
-    };
+    let body = run_request(session, call);
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace)
         .with(header::DEPTH, u64::from(call.depth));

@@ -377,8 +377,9 @@ impl SessionState {
                 Ok(())
             }
             Door::Awaits { call, answer } => {
-                let awaits = self.machine.as_ref().is_ok_and(|machine| machine.awaits(&call));
-                drop(answer.send(Ok(awaits)));
+                let machine = self.machine.as_ref().ok();
+                let asked = machine.and_then(|machine| machine.called(&call));
+                drop(answer.send(Ok(asked.map(Box::new))));
                 Ok(())
             }
         }

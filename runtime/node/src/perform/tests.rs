@@ -118,6 +118,41 @@ async fn a_called_agent_has_no_more_time_than_its_call() {
 }
 
 #[tokio::test]
+async fn a_request_for_a_called_agent_is_what_its_caller_makes_it() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    let made = call(&context, "clerk", Target::Agent, EffectClass::Idempotent);
+    let call = CallEffect { tainted: true, depth: 3, ..made };
+    let (clerk, other) = (Name::new("clerk").unwrap(), Name::new("other").unwrap());
+    let own = run_request(&session, &call);
+    let parent = own.parent.clone().unwrap();
+    let below = |parent| RunRequest { parent, ..own.clone() };
+    let of_run = |run| Some(Parent { run: RunId::new(run).unwrap(), ..parent.clone() });
+    let of_session = |id| Some(Parent { session: SessionId::new(id).unwrap(), ..parent.clone() });
+    for (what, agent, sent, is_meant) in [
+        ("its own", &clerk, own.clone(), true),
+        ("another depth", &clerk, below(Some(Parent { depth: 1, ..parent.clone() })), true),
+        ("no taint", &clerk, below(Some(Parent { tainted: false, ..parent.clone() })), true),
+        ("no budget", &clerk, RunRequest { budget: None, ..own.clone() }, true),
+        ("more time", &clerk, RunRequest { timeout_ms: None, ..own.clone() }, true),
+        ("another agent", &other, own.clone(), false),
+        ("another input", &clerk, RunRequest { input: "y".to_owned(), ..own.clone() }, false),
+        ("no session", &clerk, RunRequest { session: None, ..own.clone() }, false),
+        ("no run", &clerk, RunRequest { run: None, ..own.clone() }, false),
+        ("another parent", &clerk, below(of_run("q")), false),
+        ("a parent elsewhere", &clerk, below(of_session("t")), false),
+        ("no parent", &clerk, below(None), false),
+    ] {
+        let found = as_called(&session, &call, agent, &sent);
+        assert_eq!(found.is_some(), is_meant, "{what}");
+        let Some(RunRequest { budget, timeout_ms, parent: of, .. }) = found else { continue };
+        assert_eq!((budget, of.as_ref()), (Some(call.budget), Some(&parent)), "{what}");
+        assert!(timeout_ms.is_some_and(|ms| ms <= 5000), "{what}: {timeout_ms:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_attempt_that_failed_says_nothing_of_those_before_it() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());

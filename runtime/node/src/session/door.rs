@@ -1,5 +1,6 @@
 //! What the door asks of a session.
 
+use agents_core::effect::CallEffect;
 use tokio::sync::oneshot;
 use wire::entry::Submitted;
 use wire::run::{Accepted, AnswerRequest, RunView};
@@ -47,10 +48,10 @@ pub(crate) enum Door {
         is_asked: bool,
         answer: Answer<Tidied>,
     },
-    /// Whether a run of the session awaits a call.
+    /// How the run in work of the session asks for the run of a called agent, if it does.
     Awaits {
         call: CallKey,
-        answer: Answer<bool>,
+        answer: Answer<Option<Box<CallEffect>>>,
     },
 }
 

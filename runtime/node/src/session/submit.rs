@@ -30,6 +30,10 @@ impl SessionState {
             drop(accepted.send(Err(refused)));
             return Ok(());
         }
+        if self.machine.as_ref().is_ok_and(|machine| machine.is_of_others(&submitted)) {
+            drop(accepted.send(Err(Rejected::Conflict { run }.to_wire())));
+            return Ok(());
+        }
         let trace_id = submitted.trace.trace_id();
         let (session, status) = (self.session.clone(), "accepted".to_owned());
         let taken = Accepted { run: run.clone(), session, status, trace_id, joined: None };

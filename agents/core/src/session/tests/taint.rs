@@ -8,8 +8,8 @@ use wire::{Digest, Input, OpenKind, Plan, Timestamp};
 
 use super::flow::START;
 use super::team::{
-    actor, allow, answer, calls, deny, done, done_tainted, failed, found, lost, name, offering,
-    probed, run, session, submit, submit_tainted,
+    actor, allow, answer, call, calls, deny, done, done_tainted, failed, found, lost, name,
+    offering, probed, run, session, submit, submit_below, submit_tainted,
 };
 use super::{Row, check_open};
 use crate::session::SessionMachine;
@@ -173,6 +173,54 @@ fn an_attempt_or_a_probe_that_brought_such_words_counts_though_its_tool_is_trust
         let expected = expected.replace("3/", &format!("{slot}/"));
         rows.push((4, calls("r", 1, &["pay"]), &expected));
         check_open(&plan, &rows);
+    }
+}
+
+#[test]
+fn a_called_run_is_asked_for_when_that_is_allowed_and_by_what_its_caller_knows() {
+    let careful = offering(exposed(), "writer", |offer| {
+        offer.permission = wire::plan::Permission::Ask;
+    });
+    let key = call(1, 0);
+    let mut machine = check_open(
+        &careful,
+        &[
+            (0, submit_tainted("r"), START),
+            (
+                1,
+                calls("r", 0, &["writer", "look"]),
+                r#"open approval 1/0 waits, attempt 0
+                   expire 1/0 at 10001
+                   call look 1/1 read {"n":1}, depth 2, tainted, by 5001"#,
+            ),
+        ],
+    );
+    assert_eq!(machine.called(&key), None, "nobody has allowed it");
+    let plans = HashMap::from([(Digest::of(b"plan"), careful.into())]);
+    machine.apply(Timestamp::from_micros(2000), &allow(1, 0, "writer"), &plans).unwrap();
+    let made = machine.called(&key).unwrap();
+    assert_eq!((made.name.as_str(), made.depth, made.tainted), ("writer", 2, true));
+    assert_eq!(machine.called(&call(1, 1)), None, "a tool is no agent");
+    machine.apply(Timestamp::from_micros(3000), &done(1, 0), &plans).unwrap();
+    assert_eq!(machine.called(&key), None, "it has ended");
+}
+
+#[test]
+fn a_session_that_a_client_began_is_no_called_runs() {
+    let asked = |input| {
+        let Input::Submitted(submitted) = input else { panic!("{input:?}") };
+        submitted
+    };
+    let (client, caller) = (asked(submit("q")), asked(submit_below("q", 1)));
+    // Who began the session, and whether it is another's for a client and for a caller.
+    for (begun, expected) in [
+        (None, [false, false]),
+        (Some(submit("r")), [false, true]),
+        (Some(submit_below("r", 1)), [false, false]),
+    ] {
+        let rows: Vec<Row<'_>> = begun.iter().map(|begun| (0, begun.clone(), START)).collect();
+        let machine = check_open(&actor(), &rows);
+        assert_eq!([&client, &caller].map(|s| machine.is_of_others(s)), expected, "{begun:?}");
     }
 }
 

@@ -152,7 +152,8 @@ pub struct Plan {
 /// same is paid at the highest price that is known, calls that are refused take no share of what is
 /// left, none is refused for want of money where nothing can cost any, and a probe may answer with a
 /// text of JSON or a list of one object, and with 0 or 1 for `done`. Since 3 the history that a run
-/// is shown begins with the same exchange for some runs, and a turn that ends with its run has a span.
+/// is shown begins with the same exchange for some runs, a turn that ends with its run has a span, and
+/// no call is made again when its key is as old as the tool knows it.
 pub const EDITION: u32 = 3;
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.

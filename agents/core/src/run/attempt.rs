@@ -204,7 +204,7 @@ impl Run {
         let pending = self.pending.get(position)?;
         let offer = self.plan.tools.get(pending.offer)?;
         let again = self.may_try_again(position, now);
-        let known = offer.key_ttl_ms.is_none_or(|ttl| now.ms_since(pending.made) <= ttl);
+        let known = self.known_until(pending).is_none_or(|until| now < until);
         let may_ask = offer.probe.is_some() && !self.is_late(now);
         let asked = if may_ask { Next::Probe } else { Next::Unknown };
         Some(match self.effect_of(pending) {
@@ -213,6 +213,14 @@ impl Run {
             EffectClass::Idempotent if again && known => Next::Again,
             EffectClass::Idempotent | EffectClass::Once => asked,
         })
+    }
+
+    /// Returns until when the tool knows the key of a call that was made, unless it does for ever.
+    fn known_until(&self, pending: &Pending) -> Option<Timestamp> {
+        let ttl_ms = self.plan.tools.get(pending.offer)?.key_ttl_ms?;
+        // By the older rules the millisecond after that counted as well.
+        let more_ms = u64::from(self.plan.edition < 3);
+        Some(pending.made.plus_ms(ttl_ms.saturating_add(more_ms)))
     }
 
     /// Tells whether attempts and time are left.
@@ -261,7 +269,13 @@ impl Run {
         let now = effects.now();
         let Some(offer) = self.pending.get(position).map(|pending| pending.offer) else { return };
         let timeout_ms = self.plan.tools.get(offer).map_or(0, |offer| offer.timeout_ms);
-        let deadline = self.call_deadline(now, timeout_ms);
+        let mut deadline = self.call_deadline(now, timeout_ms);
+        // An attempt may wait to begin for as long as it has time, and one that begins once the key of
+        // those before it is forgotten is a second call.
+        let doubtful = self.pending.get(position).filter(|p| p.earlier != Earlier::Nothing);
+        if let Some(until) = doubtful.and_then(|pending| self.known_until(pending)) {
+            deadline = deadline.min(until);
+        }
         let Some(pending) = self.pending.get_mut(position) else { return };
         if pending.attempt == pending.attempts_before {
             pending.made = now;

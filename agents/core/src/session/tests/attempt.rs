@@ -1,6 +1,7 @@
 //! Calls without an answer: made again by their class, or found out about by a probe.
 
 use serde_json::{Value, json};
+use wire::plan::Plan;
 use wire::{CallOutcome, ErrorCode, Input};
 
 use super::flow::START;
@@ -114,27 +115,43 @@ fn nothing_is_made_again_when_there_is_no_time_for_it() {
 #[test]
 fn a_key_that_the_tool_may_have_forgotten_is_not_used_again() {
     let forgetful = offering(actor(), "put", |offer| offer.key_ttl_ms = Some(1000));
-    let kept = again("put", "idempotent", 2, 1001);
-    let resumed = format!("timer r at 60000\n{}", again("put", "idempotent", 2, 1001));
-    for (ms, miss, line) in [
-        (1001, lost(1, 0, 1), kept.as_str()),
-        (1001, RESUMED, &resumed),
-        (
-            1002,
-            lost(1, 0, 1),
-            "open unknown 1/0 told, attempt 1\nask small as actor for r, turn 1, step 2, 200 tokens, by 10002",
-        ),
-        (
-            1002,
-            RESUMED,
-            "open unknown 1/0 told, attempt 1\ntimer r at 60000\nask small as actor for r, turn 1, step 2, 200 tokens, by 10002",
-        ),
+    let older = Plan { edition: 2, ..forgetful.clone() };
+    // Nor may an attempt begin then that is made before.
+    let kept = |by| format!(r#"call put 1/0 idempotent again 2 {{"n":0}}, depth 1, by {by}"#);
+    let unknown = "open unknown 1/0 told, attempt 1";
+    let next =
+        |ms: u64| format!("ask small as actor for r, turn 1, step 2, 200 tokens, by {}", ms + 9000);
+    let timer = "timer r at 60000";
+    for (plan, ms, line) in [
+        (&forgetful, 500, Ok(kept(1001))),
+        (&forgetful, 1000, Ok(kept(1001))),
+        (&forgetful, 1001, Err(next(1001))),
+        (&older, 1001, Ok(kept(1002))),
+        (&older, 1002, Err(next(1002))),
     ] {
-        check_open(
-            &forgetful,
-            &[(0, submit("r"), START), (1, calls("r", 0, &["put"]), PUT), (ms, miss, line)],
-        );
+        let (lines, resumed) = match line {
+            Ok(made) => (made.clone(), format!("{timer}\n{made}")),
+            Err(next) => (format!("{unknown}\n{next}"), format!("{unknown}\n{timer}\n{next}")),
+        };
+        for (miss, lines) in [(lost(1, 0, 1), lines), (RESUMED, resumed)] {
+            check_open(
+                plan,
+                &[(0, submit("r"), START), (1, calls("r", 0, &["put"]), PUT), (ms, miss, &lines)],
+            );
+        }
     }
+    // What is known not to have been done is no second call, whenever it begins.
+    let asked = probed(forgetful, "put");
+    let made = after_all("put", 2, 1100).replace("once", "idempotent");
+    check_open(
+        &asked,
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["put"]), PUT),
+            (1050, lost(1, 0, 1), &probe(1, 1050)),
+            (1100, found(1, 0, 1, json!({"done": false})), &made),
+        ],
+    );
 }
 
 fn probe(number: u32, ms: u64) -> String {
@@ -164,7 +181,7 @@ fn an_attempt_without_an_answer_leaves_a_doubt_though_another_is_waited_for() {
     let tell = |rows: &[Row<'_>]| check_open(&plan, &[&begin, rows].concat());
     tell(&[(1500, RESUMED, &waited("2", 6500)), (1600, RESUMED, &waited("3", 6600))]);
     tell(&[
-        (500, lost(1, 0, 1), &again("put", "idempotent", 2, 500)),
+        (500, lost(1, 0, 1), &again("put", "idempotent", 2, 500).replace("5500", "1001")),
         (1500, RESUMED, &waited("in doubt 3", 6500)),
         (1600, RESUMED, &waited("in doubt 4", 6600)),
     ]);

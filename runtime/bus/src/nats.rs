@@ -166,12 +166,12 @@ impl Nats {
         message.reply = Some(ticket.subject());
         let mut leaving = None;
         let answer = async {
-            leaving = Some(self.outbox.ask(message, SEND_WAIT_MAX).await?);
+            leaving = Some(self.outbox.ask(message, wait, SEND_WAIT_MAX).await?);
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
         let answer = match tokio::time::timeout(wait.within, answer).await {
             Ok(answer) => answer?,
-            Err(_) if leaving.as_ref().is_some_and(Leaving::has_left) => {
+            Err(_) if leaving.is_some_and(Leaving::has_left) => {
                 return Err(timeout(&subject, wait.within));
             }
             Err(_) => return Err(not_sent(&subject, wait.within)),
@@ -184,6 +184,7 @@ impl Nats {
             }
             Answer::Received(answer) => convert::message_in(answer).into(),
             Answer::Here(answer) => answer,
+            Answer::Refused(error) => return Err(error),
         };
         if answer.message().headers.get(OVERFLOW).is_some() {
             return Err(Error::Overflow { subject });
@@ -244,11 +245,12 @@ impl Nats {
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
         let full = || Error::Overflow { subject: self.answers.inbox().to_owned() };
-        let mut ticket = self.answers.wait(FLUSH_WAIT_MAX.into(), None).ok_or_else(full)?;
+        let wait = Wait::from(FLUSH_WAIT_MAX);
+        let mut ticket = self.answers.wait(wait, None).ok_or_else(full)?;
         let (subject, reply) = (ticket.subject(), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            let _leaving = self.outbox.ask(empty, SEND_WAIT_MAX).await?;
+            let _leaving = self.outbox.ask(empty, wait, SEND_WAIT_MAX).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {

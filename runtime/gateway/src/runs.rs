@@ -245,6 +245,7 @@ impl Asked {
                 self.headers.insert(header::REMAINING_MS, remaining);
             }
             let wait = if self.is_long { bus::Wait::long(left) } else { left.into() };
+            let wait = wait.with_grace(REPLY_GRACE);
             let (headers, payload) = (self.headers.clone(), self.payload.clone());
             let answered = tokio::select! {
                 answered = bus.request(&self.subject, headers, payload, wait) => answered,

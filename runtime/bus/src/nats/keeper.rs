@@ -36,6 +36,8 @@ pub(super) enum Answer {
     Received(async_nats::Message),
     /// One from this process.
     Here(Parcel),
+    /// None: the client has refused the request, which was not sent.
+    Refused(Error),
 }
 
 /// The requests that wait for an answer, and their contents.
@@ -51,6 +53,10 @@ pub(super) struct Link {
 }
 
 impl Link {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, takers: TaskTracker::new(), alive: AtomicBool::new(true) }
+    }
+
     /// Tells whether the client still runs, and has a connection.
     pub(super) fn is_connected(&self) -> bool {
         self.alive.load(Ordering::Relaxed) && self.client.connection_state() == State::Connected
@@ -114,7 +120,7 @@ pub(super) async fn start(
     let (link, inbox) = keeper.open().await?;
     let (sending, to_send) = watch::channel(link.clone());
     let (receiving, to_receive) = watch::channel(link);
-    let (outbox, handing_over) = Outbox::start(to_send.clone());
+    let (outbox, handing_over) = Outbox::start(to_send.clone(), answers.clone());
     tokio::spawn(keeper.run(sending, receiving, inbox, handing_over));
     Ok((Links { sending: to_send, receiving: to_receive }, outbox))
 }
@@ -132,8 +138,7 @@ impl Keeper {
             .subscribe(format!("{}*", self.answers.inbox()))
             .await
             .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })?;
-        let link = Link { client, takers: TaskTracker::new(), alive: AtomicBool::new(true) };
-        Ok((Arc::new(link), answers))
+        Ok((Arc::new(Link::new(client)), answers))
     }
 
     async fn run(

@@ -5,7 +5,7 @@
 //! for us as for the server.
 
 use std::future::{pending, poll_fn};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,13 +14,16 @@ use async_nats::subject::ToSubject;
 use async_nats::{Client, HeaderMap, Subject};
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
+use wire::header;
 
+use crate::check;
 use crate::error::Error;
 use crate::message::Message;
-use crate::nats::keeper::Link;
+use crate::nats::keeper::{Answer, Answers, Link};
 use crate::nats::{convert, lost, not_sent};
+use crate::wait::Wait;
 
 /// Messages that wait to be gathered, and those that are handed over at once: some for each task
 /// that may send while others run. The client's own queue comes after.
@@ -32,6 +35,10 @@ pub(super) const AWAY_MESSAGES_MAX: usize = 2048;
 
 /// How often it is looked whether the server is there again, while requests wait for it.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// A request that leaves sooner after it was made says how much time is left as it was made: its way
+/// to whoever answers may take as long.
+const AT_ONCE: Duration = Duration::from_millis(10);
 
 enum Item {
     Message(Box<Outgoing>),
@@ -53,27 +60,69 @@ impl Outgoing {
     }
 }
 
-/// A request until it is handed over or given up: whoever does the one takes it out, and the other
-/// finds nothing.
-type Slot = Arc<Mutex<Option<Outgoing>>>;
+/// A request until it is handed over or given up.
+type Slot = Arc<Mutex<Place>>;
 
-fn take(slot: &Slot) -> Option<Outgoing> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+/// Where a request is.
+enum Place {
+    /// It waits here.
+    Here(Asked),
+    /// The client has it, or is given it.
+    Left,
+    /// Nobody waits for its answer any more, so it does not leave from here.
+    GivenUp,
+}
+
+/// A request, and how long its answer is waited for since it was made.
+struct Asked {
+    message: Message,
+    /// Those of the message, unless they are to be made anew.
+    headers: Option<HeaderMap>,
+    since: Instant,
+    wait: Wait,
+}
+
+fn lock(slot: &Slot) -> MutexGuard<'_, Place> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a request out that is to leave, unless it was given up.
+fn take(slot: &Slot) -> Option<Asked> {
+    let mut place = lock(slot);
+    match std::mem::replace(&mut *place, Place::Left) {
+        Place::Here(asked) => Some(asked),
+        other => {
+            *place = other;
+            None
+        }
+    }
+}
+
+/// Puts a request back that could not leave, unless it was given up meanwhile.
+fn put_back(slot: &Slot, asked: Asked) {
+    let mut place = lock(slot);
+    if !matches!(*place, Place::GivenUp) {
+        *place = Place::Here(asked);
+    }
+}
+
+fn give_up(slot: &Slot) -> Place {
+    std::mem::replace(&mut *lock(slot), Place::GivenUp)
 }
 
 /// Stands for a request that was put; dropping it gives the request up, unless it has left.
 pub(super) struct Leaving(Slot);
 
 impl Leaving {
-    /// Tells whether the client has the request. If it has not, it never will.
-    pub(super) fn has_left(&self) -> bool {
-        take(&self.0).is_none()
+    /// Gives the request up. Tells whether the client may have it; if not, it never will.
+    pub(super) fn has_left(self) -> bool {
+        matches!(give_up(&self.0), Place::Left)
     }
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        drop(take(&self.0));
+        drop(give_up(&self.0));
     }
 }
 
@@ -86,9 +135,12 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Starts to hand over. What is returned ends when the outbox was dropped and everything was
     /// handed over, or when it is dropped itself.
-    pub(super) fn start(links: watch::Receiver<Arc<Link>>) -> (Self, AbortOnDropHandle<()>) {
+    pub(super) fn start(
+        links: watch::Receiver<Arc<Link>>,
+        answers: Arc<Answers>,
+    ) -> (Self, AbortOnDropHandle<()>) {
         let (items, waiting) = mpsc::channel(WAITING_MAX);
-        (Self { items }, AbortOnDropHandle::new(tokio::spawn(run(waiting, links))))
+        (Self { items }, AbortOnDropHandle::new(tokio::spawn(run(waiting, links, answers))))
     }
 
     /// Takes a message. What finds no room within that time is never sent.
@@ -97,9 +149,17 @@ impl Outbox {
     }
 
     /// Does what [`put`](Self::put) does with what is of use only while somebody waits for the
-    /// answer: it leaves while the server is there and what is returned is held.
-    pub(super) async fn ask(&self, message: Message, within: Duration) -> Result<Leaving, Error> {
-        let slot = Arc::new(Mutex::new(Some(Outgoing::new(message)?)));
+    /// answer: it leaves while the server is there and what is returned is held. One that the client
+    /// refuses is answered with that.
+    pub(super) async fn ask(
+        &self,
+        message: Message,
+        wait: Wait,
+        within: Duration,
+    ) -> Result<Leaving, Error> {
+        let headers = Some(convert::headers_out(&message.headers)?);
+        let asked = Asked { message, headers, since: Instant::now(), wait };
+        let slot = Arc::new(Mutex::new(Place::Here(asked)));
         self.place(Item::Request(slot.clone()), within).await?;
         Ok(Leaving(slot))
     }
@@ -113,16 +173,15 @@ impl Outbox {
     }
 
     async fn place_late(&self, item: Item, within: Duration) -> Result<(), Error> {
-        let outgoing = match self.items.send_timeout(item, within).await {
+        let message = match self.items.send_timeout(item, within).await {
             Ok(()) => return Ok(()),
-            Err(SendTimeoutError::Timeout(Item::Message(outgoing))) => Some(*outgoing),
-            Err(SendTimeoutError::Timeout(Item::Request(slot))) => take(&slot),
+            Err(SendTimeoutError::Timeout(Item::Message(outgoing))) => Some(outgoing.message),
+            Err(SendTimeoutError::Timeout(Item::Request(slot))) => {
+                take(&slot).map(|asked| asked.message)
+            }
             Err(SendTimeoutError::Timeout(Item::Mark(_)) | SendTimeoutError::Closed(_)) => None,
         };
-        Err(outgoing.map_or_else(
-            || lost("publish"),
-            |outgoing| not_sent(&outgoing.message.subject, within),
-        ))
+        Err(message.map_or_else(|| lost("publish"), |message| not_sent(&message.subject, within)))
     }
 
     /// Waits until the client has what was put before, but for requests that wait for the server.
@@ -139,7 +198,11 @@ impl Outbox {
 ///
 /// The client keeps what it is given until the server is there again, whoever has given it up by
 /// then. So requests wait here for that, and the client is given the rest meanwhile.
-async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<Link>>) {
+async fn run(
+    mut waiting: mpsc::Receiver<Item>,
+    mut links: watch::Receiver<Arc<Link>>,
+    answers: Arc<Answers>,
+) {
     let mut items = Vec::with_capacity(WAITING_MAX);
     let mut held = Vec::new();
     let mut given_away = 0;
@@ -158,36 +221,28 @@ async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<L
             items.push(item);
         }
         let mut link = links.borrow_and_update().clone();
-        let is_connected = link.is_connected();
+        let mut is_connected = link.is_connected();
+        let mut before = Vec::new();
         if is_connected {
             given_away = 0;
-            // Those before come first.
-            for outgoing in held.drain(..).filter_map(|slot| take(&slot)) {
-                if !hand_over(outgoing, &mut link, &mut links).await {
-                    return;
-                }
-            }
+            before = std::mem::take(&mut held);
         }
-        for item in items.drain(..) {
-            let outgoing = match item {
-                Item::Mark(mark) => {
-                    mark.send(()).unwrap_or_default();
-                    None
+        // Those before come first.
+        for item in before.into_iter().map(Item::Request).chain(items.drain(..)) {
+            match item {
+                Item::Mark(mark) => mark.send(()).unwrap_or_default(),
+                Item::Request(slot) => {
+                    is_connected = is_connected && leave(&slot, &link.client, &answers).await;
+                    if !is_connected {
+                        held.push(slot);
+                    }
                 }
-                Item::Request(slot) if !is_connected => {
-                    held.push(slot);
-                    None
-                }
-                Item::Request(slot) => take(&slot),
                 Item::Message(outgoing) => {
                     given_away += usize::from(!is_connected);
-                    Some(*outgoing)
+                    if !hand_over(*outgoing, &mut link, &mut links).await {
+                        return;
+                    }
                 }
-            };
-            if let Some(outgoing) = outgoing
-                && !hand_over(outgoing, &mut link, &mut links).await
-            {
-                return;
             }
         }
     }
@@ -215,7 +270,7 @@ async fn next(waiting: &mut mpsc::Receiver<Item>, held: &mut Vec<Slot>, given_aw
         return next.map_or(Next::End, Next::Item);
     }
     // Those that were given up make room.
-    held.retain(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some());
+    held.retain(|slot| matches!(*lock(slot), Place::Here(_)));
     Next::Look
 }
 
@@ -233,6 +288,71 @@ async fn after_others() {
     .await;
 }
 
+/// Hands a request to the client, unless it was given up. Tells whether the client still runs; if it
+/// has ended, the request waits for the next one.
+async fn leave(slot: &Slot, client: &Client, answers: &Answers) -> bool {
+    let Some(mut asked) = take(slot) else { return true };
+    let error = match asked.hand_over(client).await {
+        Ok(true) => return true,
+        Ok(false) => {
+            put_back(slot, asked);
+            return false;
+        }
+        Err(error) => error,
+    };
+    refused(&asked.message, &error);
+    let waiting = asked.message.reply.as_deref().and_then(|inbox| answers.take(inbox));
+    if let Some(waiting) = waiting {
+        drop(waiting.send(Answer::Refused(error)));
+    }
+    true
+}
+
+impl Asked {
+    /// Hands the request to the client. Tells whether that has it, which one that has ended has not.
+    async fn hand_over(&mut self, client: &Client) -> Result<bool, Error> {
+        self.tell_time();
+        let headers = match self.headers.take() {
+            Some(headers) => headers,
+            None => convert::headers_out(&self.message.headers)?,
+        };
+        match publish(client, &self.message, headers).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == PublishErrorKind::Send => Ok(false),
+            Err(error) => Err(self.refusal(&error, client.max_payload())),
+        }
+    }
+
+    /// Has the request say how much time is left by now, if it says so and leaves late.
+    fn tell_time(&mut self) {
+        let waited = self.since.elapsed();
+        if waited < AT_ONCE {
+            return;
+        }
+        let left = self.wait.told_ms_after(waited);
+        let headers = &mut self.message.headers;
+        if headers.read::<u64>(header::REMAINING_MS).is_some_and(|told| told > left) {
+            headers.insert(header::REMAINING_MS, left);
+            self.headers = None;
+        }
+    }
+
+    /// Says why the client refuses the request. All was checked before; a server that came since may
+    /// take less.
+    fn refusal(&self, error: &PublishError, max: usize) -> Error {
+        if error.kind() == PublishErrorKind::MaxPayloadExceeded {
+            let bytes = self.message.headers.wire_len() + self.message.payload.len();
+            return Error::TooLarge { bytes, max };
+        }
+        let subject = check::shown(&self.message.subject);
+        Error::InvalidSubject { subject, fault: "the client refuses it" }
+    }
+}
+
+fn refused(message: &Message, error: &dyn std::fmt::Display) {
+    tracing::warn!(message.subject, %error, "message refused by the NATS client");
+}
+
 /// Hands a message to the client, and to the next one should it have ended. Tells whether there is
 /// one.
 async fn hand_over(
@@ -241,16 +361,13 @@ async fn hand_over(
     links: &mut watch::Receiver<Arc<Link>>,
 ) -> bool {
     let Outgoing { message, mut headers } = outgoing;
-    let refused = |error: &dyn std::fmt::Display| {
-        tracing::warn!(message.subject, %error, "message refused by the NATS client");
-    };
     loop {
         match publish(&link.client, &message, headers).await {
             Ok(()) => return true,
             Err(error) if error.kind() == PublishErrorKind::Send => {}
             // All was checked before; a server that came since may take less.
             Err(error) => {
-                refused(&error);
+                refused(&message, &error);
                 return true;
             }
         }
@@ -261,7 +378,7 @@ async fn hand_over(
         headers = match convert::headers_out(&message.headers) {
             Ok(headers) => headers,
             Err(error) => {
-                refused(&error);
+                refused(&message, &error);
                 return true;
             }
         };

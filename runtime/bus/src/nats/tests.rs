@@ -2,6 +2,7 @@
 
 mod away;
 mod hello;
+mod outbox;
 
 use std::sync::Arc;
 use std::time::Duration;

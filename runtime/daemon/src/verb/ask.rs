@@ -346,6 +346,7 @@ async fn ask_over_nats(
             let ms = if is_repeated { ms.min(remaining) } else { ms };
             Headers::new().with(header::REMAINING_MS, ms)
         });
+        let wait = bus::Wait::from(left).with_grace(REPLY_GRACE);
         let mended = bus.mended();
         let lost = async {
             tokio::select! {
@@ -355,7 +356,7 @@ async fn ask_over_nats(
         };
         let answer = tokio::select! {
             biased;
-            answer = bus.request(subject, headers, body.clone(), left) => answer,
+            answer = bus.request(subject, headers, body.clone(), wait) => answer,
             () = lost => {
                 is_repeated = true;
                 may_be_begun.store(true, Ordering::Relaxed);

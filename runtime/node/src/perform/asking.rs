@@ -22,9 +22,6 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between two attempts.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// The time that a request names that is made within its grace: enough for a reply that is there.
-const LATE_TIME: Duration = Duration::from_millis(100);
-
 /// How often a turn is asked for again because the connection was lost: each time another process
 /// may be at work on it, and be paid for. After that the answer is waited for, which comes over the
 /// connection that is there again, unless it was sent just as there was none.
@@ -179,9 +176,9 @@ async fn ask<T: Answer>(
     let mut repeats = 0;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
-        let told = remaining.saturating_sub(asking.grace).max(remaining.min(LATE_TIME));
-        let millis = u64::try_from(told.as_millis()).unwrap_or(u64::MAX);
-        let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis);
+        let wait = if asking.is_long { Wait::long(remaining) } else { remaining.into() };
+        let wait = wait.with_grace(asking.grace);
+        let mut headers = asking.headers.clone().with(header::REMAINING_MS, wait.told_ms());
         let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));
         if let Some(waiting) = &waiting {
             headers.insert(header::WORK, waiting.stop.work.clone());
@@ -195,7 +192,6 @@ async fn ask<T: Answer>(
         };
         let is_near = near.is_some();
         let bus = near.unwrap_or_else(|| context.bus.clone());
-        let wait = if asking.is_long { Wait::long(remaining) } else { remaining.into() };
         // A run is begun once, and to watch a question costs nothing.
         let may_repeat = asking.repeatable && (waiting.is_none() || repeats < REPEATS_MAX);
         let sent = {

@@ -112,6 +112,69 @@ async fn requests_that_wait_for_the_server_are_bounded_and_those_given_up_make_r
     tokio::time::timeout(LONG, waiting).await.expect("there is room").unwrap();
 }
 
+/// How long a request is held at least.
+const HELD: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_request_that_leaves_late_says_how_much_time_is_left() {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap();
+    let (long, held) = (ms(LONG), ms(HELD));
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let (_hearing, mut heard) = answer(&bus, "a").await;
+    lose(&mut server, &bus).await;
+    let wait = Wait::from(LONG);
+    let short = Duration::from_secs(1);
+    // How long is waited, what the request says of that, and the most that it says when it leaves.
+    let cases = [
+        (wait, Some(long), Some(long - held)),
+        (wait.with_grace(short), Some(long - 1000), Some(long - 1000 - held)),
+        (wait.with_grace(LONG), Some(100), Some(100)),
+        (Wait::long(LONG), Some(long), Some(long - held)),
+        (wait, Some(7), Some(7)),
+        (wait, None, None),
+    ];
+    let mut asked: Vec<_> = cases
+        .iter()
+        .map(|(wait, said, _)| {
+            let remaining = |ms| Headers::new().with(wire::header::REMAINING_MS, ms);
+            Box::pin(bus.request("a", said.map_or_else(Headers::new, remaining), "".into(), *wait))
+        })
+        .collect();
+    for asked in &mut asked {
+        assert!(asked.now_or_never().is_none());
+    }
+    tokio::time::sleep(HELD).await;
+    server.restart().await.unwrap();
+    for (asked, (wait, said, most)) in asked.into_iter().zip(cases) {
+        assert_eq!(asked.await.unwrap().payload, "pong");
+        let parcel = heard.try_recv().unwrap();
+        let told = parcel.message().headers.read::<u64>(wire::header::REMAINING_MS);
+        assert_eq!(told.is_some(), most.is_some(), "{wait:?}");
+        assert!(told <= most, "{wait:?}, said {said:?}: {told:?}");
+        // What is within the grace, or says less than is left, stays as it is.
+        assert!(most == Some(long - held) || told == most || wait == cases[1].0, "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_take_by_now_was_not_sent() {
+    let mut server = NatsServer::start("max_payload: 5000").await.unwrap();
+    let bus = connect(&server).await;
+    let (_hearing, mut heard) = answer(&bus, "a").await;
+    lose(&mut server, &bus).await;
+    let ask =
+        |bytes| Box::pin(bus.request("a", Headers::new(), vec![b'x'; bytes].into(), 3 * LONG));
+    let (mut large, mut small) = (ask(3000), ask(500));
+    assert!((&mut large).now_or_never().is_none() && (&mut small).now_or_never().is_none());
+    server.configure("max_payload: 1000").unwrap();
+    server.restart().await.unwrap();
+    let missed = tokio::time::timeout(LONG, large).await.expect("it is told at once");
+    assert!(matches!(missed, Err(Error::TooLarge { bytes: 3000, max: 1000 })), "{missed:?}");
+    assert_eq!(small.await.unwrap().payload, "pong");
+    assert_eq!(heard.recv().await.unwrap().message().payload.len(), 500);
+}
+
 #[tokio::test]
 async fn who_is_near_is_sent_what_the_server_takes_by_now() {
     let mut server = NatsServer::start("max_payload: 1000").await.unwrap();

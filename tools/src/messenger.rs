@@ -43,10 +43,13 @@ impl Missed {
 
 /// Sends and receives messages for the tools of one team.
 pub trait Messenger: Send + Sync {
-    /// Sends a letter and waits for the first answer. Dropping the future ends the waiting only.
+    /// Sends a letter and waits for the first answer, for so long and not much longer. Dropping the
+    /// future ends the waiting only.
     ///
-    /// Fails with [`Missed::NotDelivered`] if nobody listens or the letter cannot be sent, and then
-    /// with [`wire::ErrorCode::Unavailable`] or [`wire::ErrorCode::Overloaded`] if that may pass.
+    /// Fails with [`Missed::NotDelivered`] if nobody listens or the letter cannot be sent or has not
+    /// left when the time is over, and then with [`wire::ErrorCode::Unavailable`] or
+    /// [`wire::ErrorCode::Overloaded`] if that may pass. Fails with [`Missed::Unanswered`] and
+    /// [`wire::ErrorCode::DeadlineExceeded`] if it has left and no answer came in time.
     fn request(&self, letter: Letter, wait: Duration) -> BoxFuture<'_, Result<Letter, Missed>>;
 
     /// Sends a letter to whoever listens; nobody may.

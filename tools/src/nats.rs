@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
 
 use crate::http::{BodyTemplate, FieldSource};
@@ -120,6 +120,8 @@ impl NatsTool {
 }
 
 /// Makes a request, and makes it again for a little while if nobody took it.
+///
+/// The messenger ends the waiting: it alone knows whether the request has left by then.
 pub(crate) async fn ask(
     messenger: &dyn Messenger,
     mut letter: Letter,
@@ -130,14 +132,10 @@ pub(crate) async fn ask(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         letter.headers.insert(header::REMAINING_MS, left.as_millis().to_string());
-        match timeout_at(end, messenger.request(letter.clone(), left)).await {
-            Ok(Err(Missed::NotDelivered(error)))
+        match messenger.request(letter.clone(), left).await {
+            Err(Missed::NotDelivered(error))
                 if may_pass(error.code) && Instant::now() + pause < patience => {}
-            Ok(asked) => return asked,
-            Err(_) => {
-                let error = WireError::new(ErrorCode::DeadlineExceeded, "no answer in time");
-                return Err(Missed::Unanswered(error));
-            }
+            asked => return asked,
         }
         sleep(pause).await;
         pause *= 2;

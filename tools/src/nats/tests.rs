@@ -165,6 +165,18 @@ async fn silence_is_lost_before_the_caller_gives_up() {
     assert_eq!(began.elapsed(), Duration::from_millis(9900));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_has_not_left_by_the_end_was_not_made() {
+    let messenger = Arc::new(PreparedMessenger { is_away: true, ..PreparedMessenger::default() });
+    messenger.answers.lock().unwrap().push_back(None);
+    let tool = NatsTool::new(&spec("a.b"), messenger.clone());
+    let reply = tool.call(&context(Duration::from_secs(10)), &json!({})).await;
+    let (is_lost, error) = error(reply);
+    assert_eq!((is_lost, error.code), (false, ErrorCode::NatsUnavailable));
+    assert!(error.message.contains("the call was not made"), "{error}");
+    assert_eq!(messenger.sent.lock().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn arguments_stay_within_their_token() {
     let cases = [

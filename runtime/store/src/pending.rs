@@ -161,9 +161,14 @@ impl Pending {
         &self.tree
     }
 
+    /// Tells whether what it is for may have been told before.
+    pub(crate) fn is_again(&self) -> bool {
+        self.telling == Telling::Again
+    }
+
     /// Returns the time until which runs that are told may be among those that were dropped.
     pub(crate) fn runs_dropped_until(&self) -> Option<Timestamp> {
-        self.state.runs_dropped_until.filter(|_| self.telling == Telling::Again)
+        self.state.runs_dropped_until.filter(|_| self.is_again())
     }
 
     /// Returns how many bytes were put, also those that were put again or removed since.

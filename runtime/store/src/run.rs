@@ -75,6 +75,10 @@ pub(crate) struct Run {
     begun: Option<RunBegun>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<RunEnd>,
+    /// Whether the journal is telling again of an earlier run of the id, which was dropped. It goes on
+    /// until this one begins there.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub(crate) tells_earlier: bool,
     /// How many of its turns are counted as used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) turns: u64,
@@ -86,6 +90,11 @@ pub(crate) struct Run {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(turns: &u64) -> bool {
     *turns == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 impl Row for Run {
@@ -127,7 +136,11 @@ pub(crate) fn begin<'s>(
         *run = Run::default();
         pending.remove(&key::reply(&begun.run))?;
     }
-    run.begun = Some(begun);
+    let is_earlier = |known: &RunBegun| begun.at < known.at;
+    run.tells_earlier = pending.is_again() && run.begun.as_ref().is_some_and(is_earlier);
+    if !run.tells_earlier {
+        run.begun = Some(begun);
+    }
     Ok(())
 }
 
@@ -138,6 +151,9 @@ pub(crate) fn end<'s>(
     end: RunEnd,
     reply: &[u8],
 ) -> Result<(), Error> {
+    if pending.is_again() && runs.get(pending, id)?.row().is_some_and(|run| run.tells_earlier) {
+        return Ok(());
+    }
     // The journal tells again of what was dropped for as long as its session goes on with it.
     if Some(end.at) <= pending.runs_dropped_until()
         && let Some(begun) = runs.get(pending, id)?.row().and_then(|run| run.begun.clone())

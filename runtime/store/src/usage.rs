@@ -106,7 +106,8 @@ pub(crate) struct Tally<'s> {
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
     /// were counted tells whether this one was, and whether a call was that came before another
-    /// turn. Of a run that was dropped that number is gone, but its turns ended before it did.
+    /// turn. Of a run that was dropped that number is gone, but its turns ended before it did, and so
+    /// did those of an earlier run of its id.
     pub(crate) fn count(
         &mut self,
         pending: &mut Pending,
@@ -116,6 +117,9 @@ impl<'s> Tally<'s> {
         let Counted { run, agent, turn, start, end, used: more } = counted;
         let Turn { number, call, model } = turn;
         let run = runs.get(pending, run)?;
+        if pending.is_again() && run.row().is_some_and(|run| run.tells_earlier) {
+            return Ok(());
+        }
         let before = run.row().map_or(0, |run| run.turns);
         let may_be_dropped = before == 0 && Some(end) <= pending.runs_dropped_until();
         let is_over = number + u64::from(call.is_some()) < before;

@@ -224,6 +224,38 @@ fn a_run_that_was_dropped_and_is_told_again_neither_counts_nor_comes_back() {
 }
 
 #[test]
+fn an_earlier_run_of_the_same_id_is_told_again_without_a_trace() {
+    let (end, later) = (DAY_US * 3, DAY_US * 4);
+    let mut first = whole("r", end).to_vec();
+    // It had more turns than the one after it, and the last of them ended with it.
+    first.push(turn("r", 2, "lead", "large", end - 5));
+    let second = whole("r", later);
+    // How much of the later run the journal holds.
+    for held in [1, 2, 3, 4] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _) = told::open(&dir.path().join("store"));
+        store.apply_new(&first).unwrap();
+        assert_eq!(store.drop_runs_until(Timestamp::from_micros(end)).unwrap(), 1);
+        store.apply_new(&second[..held]).unwrap();
+        let before = rows(&store, 0);
+        let id = RunId::new("r").unwrap();
+        let row = store.run(&id).unwrap();
+        let all = [&first, &second[..held]].concat();
+        for round in 0..2 {
+            for change in &all {
+                store.apply(std::slice::from_ref(change), None).unwrap();
+                assert_eq!(store.run(&id).unwrap(), row, "{held} {round}: {change:?}");
+                assert_eq!(store.reply(&id).unwrap().is_some(), held == 4, "{held} {round}");
+            }
+            store.apply(&all, None).unwrap();
+            assert_eq!(rows(&store, 0), before, "{held} {round}");
+        }
+        assert_eq!(store.unfinished().unwrap().is_empty(), held == 4);
+        store.verify().unwrap();
+    }
+}
+
+#[test]
 fn days_that_are_long_ago_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = told::open(&dir.path().join("store"));

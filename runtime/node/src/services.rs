@@ -60,6 +60,11 @@ impl Services {
     }
 
     async fn changed(&mut self, sources: &mut Sources) -> bool {
+        // What is asked while the server is away stays in the client, and in the end there is no room
+        // for anything else.
+        if !self.bus.is_connected() {
+            return false;
+        }
         let infos = match self.ask().await {
             Ok(infos) if self.bus.is_connected() => infos,
             Ok(_) => return false,
@@ -189,6 +194,13 @@ fn version(text: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use bus::NatsOptions;
+    use bus::testing::NatsServer;
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
+
     use super::*;
 
     fn team(service: &str) -> Team {
@@ -229,6 +241,23 @@ mod tests {
         let services = Services::new(&team, &Bus::local(), &Subjects::default());
         let described = services.described(&team.discover["d"], infos);
         described.into_iter().map(|one| (one.subject, one.description)).collect()
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_while_the_server_is_away() {
+        let mut server = NatsServer::start("").await.unwrap();
+        let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+        let mut services = Services::new(&team("*"), &bus, &Subjects::default());
+        let mut sources = Sources::default();
+        assert_eq!(services.changed(&mut sources).now_or_never(), None, "it asks");
+        server.stop().unwrap();
+        let lost = async {
+            while bus.is_connected() {
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), lost).await.expect("the loss is seen");
+        assert_eq!(services.changed(&mut sources).now_or_never(), Some(false));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tools::SecretRef;
-use tools::query::{PostgresSpec, Tls};
+use tools::query::{PostgresSpec, QuerySpec, Tls};
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use tests::postgres::Postgres;
@@ -247,6 +247,47 @@ async fn who_may_not_come_in_is_told() {
     assert!(message.contains("the database is read-only"), "{message}");
 }
 
+fn by_socket(server: &Postgres, spec: &PostgresSpec) -> PostgresSpec {
+    let folder = server.socket_folder().to_str().unwrap().to_owned();
+    PostgresSpec { host: folder, ..spec.clone() }
+}
+
+#[tokio::test]
+async fn a_row_of_many_bytes_is_not_read_and_the_call_is_told_so() {
+    let cert = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let mut server = Postgres::start(&[]).await;
+    let certificate = server.write("cert.pem", &cert.cert.pem());
+    let key = server.write("key.pem", &cert.signing_key.serialize_pem());
+    for (name, file) in [("ssl_cert_file", &certificate), ("ssl_key_file", &key)] {
+        server.set(format!("{name}={}", file.display()));
+    }
+    server.set("ssl=on".to_owned());
+    server.run().await;
+    let fine = spec_of(&server);
+    let tls = Tls::Verify { authorities: Some(certificate) };
+    House::at(fine.clone()).output(&writing(&[SCRIPT]), json!({})).await;
+    for spec in [fine.clone(), by_socket(&server, &fine), PostgresSpec { tls, ..fine }] {
+        let (house, way) = (House::at(spec.clone()), format!("{} {:?}", spec.host, spec.tls));
+        // With what stands before it, the row has just as much as may come, and a byte more.
+        let row = |bytes: usize| format!("select 'a' as a, repeat('b', {bytes}) as b");
+        let longest = (16 << 20) - 2 - 2 * 4 - 1;
+        let (code, message) = house.error(&reading(&[&row(longest + 1)]), json!({})).await;
+        assert_eq!(code, ErrorCode::ToolFailed, "{way}: {message}");
+        assert!(
+            message.contains("16777216 bytes") && message.contains("ask for less"),
+            "{message}"
+        );
+        let cut = QuerySpec { response_bytes_max: 32 << 20, ..reading(&[&row(longest)]) };
+        let rows = house.output(&cut, json!({})).await;
+        assert_eq!(rows[0]["b"].as_str().map(str::len), Some(longest), "{way}");
+        // What was done before it is undone.
+        let put = "insert into note values ('a', 'b')";
+        let (code, message) = house.error(&writing(&[put, &row(1 << 28)]), json!({})).await;
+        assert_eq!(code, ErrorCode::ToolFailed, "{way}: {message}");
+        assert_eq!(notes(&house).await, 0, "{way}");
+    }
+}
+
 #[tokio::test]
 async fn a_connection_is_encrypted_to_who_it_is_meant_for() {
     let ours = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -270,6 +311,7 @@ async fn a_connection_is_encrypted_to_who_it_is_meant_for() {
     for (spec, expected) in [
         (by(&cert, "127.0.0.1"), Ok(json!([{"ssl": true}]))),
         (fine.clone(), Ok(json!([{"ssl": false}]))),
+        (by_socket(&server, &fine), Ok(json!([{"ssl": false}]))),
         (by(&strange, "127.0.0.1"), Err("invalid peer certificate")),
         (by(&cert, "localhost"), Err("not valid for name")),
     ] {

@@ -152,6 +152,11 @@ impl Postgres {
         self.folder.path().join("password")
     }
 
+    /// Returns the folder with the server's socket, which has the same port.
+    pub fn socket_folder(&self) -> PathBuf {
+        self.data()
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

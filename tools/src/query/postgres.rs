@@ -1,6 +1,7 @@
 //! Databases of PostgreSQL: a server that is reached over the network by a few connections.
 
 mod bound;
+mod bounded;
 mod link;
 mod read;
 mod server;

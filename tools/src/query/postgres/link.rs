@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, pin_mut};
 use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, IsolationLevel, Portal, Statement, Transaction};
+use tokio_postgres::{Client, Connection, Error, IsolationLevel, Portal, Statement, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use super::super::database::{Fault, ResultSet, Results, Work};
 use super::bound::Bound;
+use super::bounded::{Excess, MESSAGE_BYTES_MAX};
 use super::read::{Raw, Unread};
 use super::server::{Server, cause};
 use super::statement::{Numbering, Parsed};
@@ -39,6 +41,7 @@ const COMMIT_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Link {
     client: Client,
     driver: JoinHandle<Result<(), Error>>,
+    excess: Excess,
     kept: HashMap<String, Arc<Prepared>>,
     used: Instant,
 }
@@ -68,8 +71,17 @@ pub(super) enum Lost {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, driver: JoinHandle<Result<(), Error>>) -> Self {
-        Self { client, driver, kept: HashMap::new(), used: Instant::now() }
+    /// Takes a connection, whose excess is noted in `excess`.
+    pub(super) fn new<S, T>(
+        (client, connection): (Client, Connection<S, T>),
+        excess: Excess,
+    ) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let driver = tokio::spawn(connection);
+        Self { client, driver, excess, kept: HashMap::new(), used: Instant::now() }
     }
 
     /// Tells whether a call may be tried on it.
@@ -124,6 +136,12 @@ impl Link {
                     drop(timeout(UNDO_TIME, transaction.rollback()).await);
                 }
                 return Some(Done { result: Err(Fault::Stopped), is_sound: false });
+            }
+            // The server undoes what it did for a connection that is closed.
+            Some(Err(_)) if self.excess.is_there() => {
+                let text =
+                    format!("a row has more than {MESSAGE_BYTES_MAX} bytes; ask for less of it");
+                return Some(Done { result: Err(Fault::Statement(text)), is_sound: false });
             }
             Some(Err(fault)) => {
                 let undone = timeout(UNDO_TIME, transaction.rollback()).await;

@@ -1,6 +1,7 @@
 //! The way to a server: address, user, password and certificate.
 
 use std::error::Error as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::ExposeSecret as _;
-use tokio_postgres::config::SslMode;
+use tokio::time::timeout;
+use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::database::Fault;
+use super::bounded::{self, Bounded, Encrypted, Excess, Plain};
 use super::link::{Link, Lost};
 use super::{PostgresSpec, Tls};
 use crate::secret::SecretRef;
@@ -29,8 +32,18 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Server {
     config: Config,
     password: Option<SecretRef>,
-    tls: Option<MakeRustlsConnect>,
+    way: Way,
     place: String,
+}
+
+/// How the server is reached.
+enum Way {
+    /// Over the network, encrypted.
+    Encrypted(MakeRustlsConnect),
+    /// Over the network, as it is.
+    Plain,
+    /// By its socket in a folder of this machine.
+    Local { folder: PathBuf, port: u16 },
 }
 
 impl Server {
@@ -45,18 +58,23 @@ impl Server {
             .connect_timeout(CONNECT_TIMEOUT)
             .keepalives_idle(KEEPALIVE_IDLE)
             .tcp_user_timeout(UNACKNOWLEDGED_MAX);
-        let tls = match &spec.tls {
-            Tls::Off => {
+        let way = match &spec.tls {
+            Tls::Off if spec.host.starts_with('/') => {
                 config.ssl_mode(SslMode::Disable);
-                None
+                Way::Local { folder: PathBuf::from(&spec.host), port: spec.port }
+            }
+            Tls::Off => {
+                // The server is not asked for TLS, in whose place the bound stands.
+                config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+                Way::Plain
             }
             Tls::Verify { authorities } => {
                 config.ssl_mode(SslMode::Require);
-                Some(MakeRustlsConnect::new(client_config(authorities.as_deref())?))
+                Way::Encrypted(MakeRustlsConnect::new(client_config(authorities.as_deref())?))
             }
         };
         let place = format!("{}:{}", spec.host, spec.port);
-        Ok(Self { config, password: spec.password.clone(), tls, place })
+        Ok(Self { config, password: spec.password.clone(), way, place })
     }
 
     /// Returns the address, for people.
@@ -70,15 +88,26 @@ impl Server {
             let password = password.resolve().map_err(|error| Fault::Away(error.message))?;
             config.password(password.expose_secret());
         }
-        let connected = match &self.tls {
-            Some(tls) => config
-                .connect(tls.clone())
-                .await
-                .map(|(client, connection)| Link::new(client, tokio::spawn(connection))),
-            None => config
-                .connect(NoTls)
-                .await
-                .map(|(client, connection)| Link::new(client, tokio::spawn(connection))),
+        let excess = Excess::default();
+        let connected = match &self.way {
+            Way::Encrypted(tls) => {
+                let tls = Encrypted { tls: tls.clone(), excess: excess.clone() };
+                config.connect(tls).await.map(|connected| Link::new(connected, excess))
+            }
+            Way::Plain => {
+                let plain = Plain(excess.clone());
+                config.connect(plain).await.map(|connected| Link::new(connected, excess))
+            }
+            Way::Local { folder, port } => {
+                let away = |fault: &dyn std::fmt::Display| {
+                    Fault::Away(format!("connect to {}: {fault}", self.place))
+                };
+                let stream = timeout(CONNECT_TIMEOUT, bounded::local(folder, *port)).await;
+                let stream = stream.map_err(|late| away(&late))?.map_err(|error| away(&error))?;
+                let stream = Bounded::plain(stream, excess.clone());
+                let connected = config.connect_raw(stream, NoTls).await;
+                connected.map(|connected| Link::new(connected, excess))
+            }
         };
         connected.map_err(|error| match super::link::fault(&error) {
             Lost::No(fault @ (Fault::Full | Fault::Away(_))) => fault,
@@ -90,9 +119,14 @@ impl Server {
 
     /// Asks the server to stop what a connection does.
     pub(super) async fn cancel(&self, token: &CancelToken) {
-        let asked = match &self.tls {
-            Some(tls) => token.cancel_query(tls.clone()).await,
-            None => token.cancel_query(NoTls).await,
+        let asked = match &self.way {
+            Way::Encrypted(tls) => token.cancel_query(tls.clone()).await,
+            Way::Plain => token.cancel_query(Plain(Excess::default())).await,
+            Way::Local { folder, port } => match bounded::local(folder, *port).await {
+                Ok(stream) => token.cancel_query_raw(stream, NoTls).await,
+                // Without its socket the server is gone, and what it did with it.
+                Err(_) => return,
+            },
         };
         if let Err(error) = asked {
             tracing::debug!(server = self.place, %error, "a statement could not be cancelled");

@@ -21,21 +21,29 @@ const READ_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
 
 /// Reads a whole body.
 pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+    read_at_most(BODY_BYTES_MAX, headers, body).await
+}
+
+/// Reads a whole body that may have so many bytes.
+pub(crate) async fn read_at_most(
+    bytes_max: usize,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Bytes, Refusal> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     // A client that expects to be told whether to send has sent nothing yet.
-    if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX) && headers.contains_key(header::EXPECT)
-    {
-        return Err(too_large());
+    if announced.is_some_and(|bytes| bytes > bytes_max) && headers.contains_key(header::EXPECT) {
+        return Err(too_large(bytes_max));
     }
-    timeout(BODY_TIMEOUT, collect(body)).await.unwrap_or_else(|_| {
+    timeout(BODY_TIMEOUT, collect(bytes_max, body)).await.unwrap_or_else(|_| {
         let text = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
         Err(Refusal::new(ErrorCode::DeadlineExceeded, text))
     })
 }
 
-async fn collect(body: Body) -> Result<Bytes, Refusal> {
+async fn collect(bytes_max: usize, body: Body) -> Result<Bytes, Refusal> {
     let mut parts = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut read = 0_usize;
@@ -44,16 +52,16 @@ async fn collect(body: Body) -> Result<Bytes, Refusal> {
             Refusal::new(ErrorCode::BadRequest, format!("the body cannot be read: {error}"))
         })?;
         read = read.saturating_add(part.len());
-        if read <= BODY_BYTES_MAX {
+        if read <= bytes_max {
             whole.extend_from_slice(&part);
         } else if read > READ_BYTES_MAX {
             break;
         }
     }
-    if read > BODY_BYTES_MAX { Err(too_large()) } else { Ok(whole.freeze()) }
+    if read > bytes_max { Err(too_large(bytes_max)) } else { Ok(whole.freeze()) }
 }
 
-fn too_large() -> Refusal {
-    let text = format!("the body has more than {BODY_BYTES_MAX} bytes");
+fn too_large(bytes_max: usize) -> Refusal {
+    let text = format!("the body has more than {bytes_max} bytes");
     Refusal::new(ErrorCode::TooLarge, text)
 }

@@ -42,6 +42,6 @@ pub use gateway::{CONNECTIONS_MAX, Gateway, Listening, Options};
 pub use host_name::{HostName, HostNameError};
 pub use look::{LIST_DEFAULT, LOOKUP_TIMEOUT, USAGE_DAYS_DEFAULT};
 pub use runs::{RESULT_WAIT_DEFAULT, RESULT_WAIT_MAX};
-pub use sign_in::{SIGNED_IN_FOR, SIGNED_IN_MAX};
+pub use sign_in::{SIGN_IN_BYTES_MAX, SIGNED_IN_FOR, SIGNED_IN_MAX};
 pub use token::{TOKEN_CHARS_MAX, TOKEN_CHARS_MIN, Token, TokenError};
 pub use tries::{TRIES_MAX, TRY_REGAINED};

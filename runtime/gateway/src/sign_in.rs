@@ -33,6 +33,9 @@ pub const SIGNED_IN_FOR: Duration = Duration::from_secs(12 * 3_600);
 /// Browsers that are signed in at once; for one more the one whose time is over first is signed out.
 pub const SIGNED_IN_MAX: usize = 256;
 
+/// Bytes of the body by which somebody signs in, who may be anybody: the longest token is half of it.
+pub const SIGN_IN_BYTES_MAX: usize = 1024;
+
 /// The address of the client, as its connection has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
@@ -103,14 +106,18 @@ impl Porter {
         }
     }
 
+    /// Refuses an address that has to wait before a token of its is looked at.
+    fn may_try(&self, peer: IpAddr) -> Result<(), Refusal> {
+        let Some(wait) = self.tries.wait(peer) else { return Ok(()) };
+        let text = "too many wrong tokens came from this address; wait and try again";
+        let refusal = Refusal::new(ErrorCode::NotSignedIn, text);
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        Err(refusal.of_status(StatusCode::TOO_MANY_REQUESTS).retry_after(ms))
+    }
+
     fn try_token(&self, token: &Token, given: &str, peer: IpAddr) -> Result<bool, Refusal> {
         // Before the token is looked at: a pause in which the right one is taken bounds no guesses.
-        if let Some(wait) = self.tries.wait(peer) {
-            let text = "too many wrong tokens came from this address; wait and try again";
-            let refusal = Refusal::new(ErrorCode::NotSignedIn, text);
-            let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            return Err(refusal.of_status(StatusCode::TOO_MANY_REQUESTS).retry_after(ms));
-        }
+        self.may_try(peer)?;
         let fits = token.fits(given);
         if !fits {
             self.tries.fail(peer);
@@ -236,7 +243,9 @@ pub(crate) async fn sign_in(
 ) -> Result<Response, Refusal> {
     let peer = peer_of(&request);
     let (parts, sent) = request.into_parts();
-    let body = body::read(&parts.headers, sent).await?;
+    // Before the body is read: whoever may not try keeps nothing and nobody busy.
+    doors.porter.may_try(peer)?;
+    let body = body::read_at_most(SIGN_IN_BYTES_MAX, &parts.headers, sent).await?;
     let request: SignInRequest = serde_json::from_slice(&body).map_err(|_| {
         // The body is not told of: it may be a token in the wrong place.
         Refusal::new(ErrorCode::BadRequest, "the body is not of the form {\"token\":\"..\"}")

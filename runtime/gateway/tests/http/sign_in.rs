@@ -4,11 +4,15 @@ use std::net::SocketAddr;
 
 use gateway::view::{Readiness, SignInView};
 use gateway::{
-    Gateway, HostName, Options, SIGNED_IN_FOR, SIGNED_IN_MAX, TRIES_MAX, TRY_REGAINED, Token,
+    Gateway, HostName, Options, SIGN_IN_BYTES_MAX, SIGNED_IN_FOR, SIGNED_IN_MAX, TOKEN_CHARS_MAX,
+    TRIES_MAX, TRY_REGAINED, Token,
 };
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::events::Events;
 use crate::house::{House, read};
@@ -271,6 +275,25 @@ async fn guesses_are_few() {
     tokio::time::advance(TRY_REGAINED).await;
     tokio::time::resume();
     assert_eq!(door.sign_in(TOKEN).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_strangers_little_is_read_and_nothing_of_those_who_have_to_wait() {
+    let door = Door::open().await;
+    let sized = |bytes: usize| " ".repeat(bytes - r#"{"token":""}"#.len() - 7);
+    for (bytes, status) in [(SIGN_IN_BYTES_MAX, 401), (SIGN_IN_BYTES_MAX + 1, 413)] {
+        let response = door.sign_in(&format!("a-guess{}", sized(bytes))).await;
+        assert_eq!(response.status(), status, "{bytes} bytes");
+    }
+    assert_eq!(door.sign_in(&"x".repeat(TOKEN_CHARS_MAX)).await.status(), 401);
+    while door.sign_in("a-guess").await.status() != 429 {}
+    let mut client = TcpStream::connect(door.gateway.addr()).await.unwrap();
+    let head = "POST /v1/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    let read = client.read_exact(&mut answer);
+    timeout(gateway::BODY_TIMEOUT / 2, read).await.expect("no body is waited for").unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 429");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,13 +63,16 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// Tells whether a character takes no room, so that nobody sees it.
+/// Tells whether nobody sees a character: it takes no room, or is blank, or is what every font draws
+/// as it likes. The console marks the same ones.
 fn is_hidden(c: char) -> bool {
     matches!(
         c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
-            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
+            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffc}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}'
     )
 }
 
@@ -168,6 +171,38 @@ mod tests {
         assert_eq!(shown.lines().count(), 8, "{shown}");
         for seen in ["a\\u007f", "x\\u009b2J", "\\u202ecod", "👩\\u200d💻", "ä\\n"] {
             assert!(shown.contains(seen), "{seen}: {shown}");
+        }
+    }
+
+    /// Returns the characters that the console marks wherever they stand, out of its own list.
+    fn marked_by_the_console() -> Vec<std::ops::RangeInclusive<u32>> {
+        let source = include_str!("../../gateway/console/dom.js");
+        let list = source.split_once("HIDDEN = new RegExp(").unwrap().1;
+        let list = list.split_once("\"[").unwrap().1.split_once("]\"").unwrap().0;
+        let code = |escape: &str| {
+            let digits = escape.trim_start_matches('{').trim_end_matches('}');
+            u32::from_str_radix(digits, 16).unwrap()
+        };
+        // What stands between two parts of the text is no escape.
+        let parts = list.split('"').step_by(2).collect::<String>().replace("-\\\\u", "-");
+        let ranges = parts.split("\\\\u").skip(1).map(|range| {
+            let (first, end) = range.split_once('-').unwrap_or((range, range));
+            code(first)..=code(end)
+        });
+        ranges.collect()
+    }
+
+    #[test]
+    fn what_a_person_does_not_see_is_shown_as_in_the_console() {
+        let marked = marked_by_the_console();
+        assert!(marked.len() > 20, "{marked:?}");
+        // A line break and a tab are seen there. Joiners and signs of style are marked there by what
+        // stands around them, which a terminal may join or not.
+        let otherwise = ['\t', '\n', '\u{200c}', '\u{200d}', '\u{fe0e}', '\u{fe0f}'];
+        for c in ('\0'..=char::MAX).filter(|c| !otherwise.contains(c)) {
+            let is_marked = marked.iter().any(|range| range.contains(&u32::from(c)));
+            let is_shown = visible(c.encode_utf8(&mut [0; 4])).starts_with("\\u");
+            assert_eq!(is_shown, is_marked, "U+{:04X}", u32::from(c));
         }
     }
 

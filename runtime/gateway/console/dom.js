@@ -67,7 +67,7 @@ const JOINED = "\\p{Extended_Pictographic}\\u{1f3fb}-\\u{1f3ff}\\ufe0f\\p{Script
   + "\\p{Script=Gujarati}\\p{Script=Gurmukhi}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Oriya}\\p{Script=Sinhala}\\p{Script=Tamil}\\p{Script=Telugu}";
 const HIDDEN = new RegExp(
   "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180e\\u200b\\u200e\\u200f"
-  + "\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffc\\ue000-\\uf8ff\\u{e0000}-\\u{e0fff}]"
+  + "\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffc\\ue000-\\uf8ff\\u{e0000}-\\u{e0fff}\\u{f0000}-\\u{10ffff}]"
   + `|(?<![${JOINED}])[\\u200c\\u200d]|\\p{Cs}`, "gu");
 
 // The longest text that is shown at once; the rest comes on demand.

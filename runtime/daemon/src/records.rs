@@ -157,7 +157,7 @@ impl Records {
         match &self.source {
             Source::Files(archive) => {
                 let Some(mut found) = view::session(archive.store(), id)? else { return Ok(None) };
-                found.complete(&archive.events(id)?);
+                found.complete(|take| archive.each_event(id, take))?;
                 Ok(Some(found))
             }
             Source::Daemon(client) => {

@@ -90,7 +90,7 @@ export function session(context) {
     if (text === shown) return;
     shown = text;
     put(facts, "with ", foreign(agent), ` since ${when(found.begun)}, last active ${when(found.at)}`);
-    put(said, found.exchanges.map(exchange));
+    put(said, found.more ? h("li", { class: "muted" }, "What was said before is not shown; the list of runs has it.") : null, found.exchanges.map(exchange));
     if (!found.exchanges.length) put(said, empty("Nothing is left of what was said", "Its runs are older than what the team keeps."));
   }
 

@@ -12,7 +12,8 @@ use wire::subject::CallVerb;
 use wire::{CallKey, ErrorCode, Headers, OpenCall, OpenKind};
 
 use crate::body;
-use crate::look::{LIST_DEFAULT, in_time};
+use crate::look::LIST_DEFAULT;
+use crate::looks::in_time;
 use crate::refusal::Refusal;
 use crate::runs::{CONTROL_TIMEOUT, json, refusal_in};
 use crate::state::{Doors, Query, Segments, shown};

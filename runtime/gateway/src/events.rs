@@ -17,6 +17,7 @@ use wire::{ErrorCode, Event, RunId, SessionId};
 
 use crate::refusal::Refusal;
 use crate::replay;
+use crate::room::Kept;
 use crate::sign_in::Known;
 use crate::state::{Doors, Query, Segments, run_id, shown};
 use crate::stream::Stream;
@@ -71,7 +72,12 @@ pub(crate) async fn stream(
     };
     let live = doors.node.bus().subscribe(&subject, None).await?;
     doors.node.bus().flush().await?;
-    let past = replay::past(team, &session, &run, after, scope.tree).await?;
+    let (look, room) = ((team.clone(), session.clone(), run.clone()), doors.room.clone());
+    let reading = doors.looks.read(move || {
+        let (team, session, run) = look;
+        replay::past(&team, &session, &run, after, scope.tree, &room)
+    });
+    let past = reading.await??;
     let Some(trace_id) = past.trace_id else { return Err(unknown_run(&run)) };
     if past.ended && past.events.is_empty() {
         // By the rules of event streams, what tells a browser not to come again.
@@ -87,16 +93,18 @@ pub(crate) async fn stream(
         after,
         live,
         out,
+        looks: doors.looks.clone(),
+        room: doors.room.clone(),
         closing,
         _place: place,
     };
     tokio::spawn(stay.bound(stream.run(past.events)));
     let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });
-    let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Event>| {
-        queue.recv().await.map(|event| (event, queue))
+    let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Kept>| {
+        queue.recv().await.map(|kept| (kept, queue))
     });
-    let events = queued.filter_map(move |event| {
-        let written = write(&event, &session);
+    let events = queued.filter_map(move |kept| {
+        let written = write(&kept.event, &session);
         async move { written }
     });
     let body = first.chain(events).map(Ok::<_, Infallible>);

@@ -1,7 +1,5 @@
 //! Look-ups: the node, its teams, and what their stores hold.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -10,7 +8,6 @@ use node::{TeamHandle, Unready};
 use serde::Deserialize;
 use store::Store;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 use wire::{ErrorCode, SessionId, Timestamp};
 
 use crate::filter::TraceFilter;
@@ -26,9 +23,6 @@ use crate::view::{
 
 /// How many rows a list has unless the request says otherwise: what fits on a screen or two.
 pub const LIST_DEFAULT: usize = 50;
-
-/// The longest time for a look-up in the store.
-pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many days are told of unless the request says otherwise.
 pub const USAGE_DAYS_DEFAULT: u64 = 30;
@@ -108,7 +102,7 @@ pub(crate) async fn runs(
     Segments(team): Segments<String>,
     Query(limit): Query<Limit>,
 ) -> Result<Json<RunList>, Refusal> {
-    look_up(doors.team(&team)?, move |store| view::runs(store, limit.rows())).await.map(Json)
+    doors.look_up(&team, move |store| view::runs(store, limit.rows())).await.map(Json)
 }
 
 pub(crate) async fn sessions(
@@ -116,7 +110,7 @@ pub(crate) async fn sessions(
     Segments(team): Segments<String>,
     Query(limit): Query<Limit>,
 ) -> Result<Json<SessionList>, Refusal> {
-    look_up(doors.team(&team)?, move |store| view::sessions(store, limit.rows())).await.map(Json)
+    doors.look_up(&team, move |store| view::sessions(store, limit.rows())).await.map(Json)
 }
 
 pub(crate) async fn session(
@@ -129,11 +123,12 @@ pub(crate) async fn session(
         Refusal::new(ErrorCode::UnknownSession, text)
     };
     let id = SessionId::new(&session).map_err(|_| unknown())?;
-    let asked = id.clone();
-    let found = look_up(team, move |store| view::session(store, &asked)).await?;
-    let mut found = found.ok_or_else(unknown)?;
-    found.complete(&team.events(&id, None).await?);
-    Ok(Json(found))
+    let found = doors.looks.look_at(team, move |team| {
+        let Some(mut found) = view::session(team.store(), &id)? else { return Ok(None) };
+        found.complete(|take| team.each_event(&id, take))?;
+        Ok(Some(found))
+    });
+    found.await?.ok_or_else(unknown).map(Json)
 }
 
 pub(crate) async fn traces(
@@ -143,7 +138,7 @@ pub(crate) async fn traces(
 ) -> Result<Json<TraceList>, Refusal> {
     let query = filter.query().map_err(|text| Refusal::new(ErrorCode::BadRequest, text))?;
     let limit = filter.limit.unwrap_or(LIST_DEFAULT);
-    look_up(doors.team(&team)?, move |store| view::traces(store, &query, limit)).await.map(Json)
+    doors.look_up(&team, move |store| view::traces(store, &query, limit)).await.map(Json)
 }
 
 pub(crate) async fn trace(
@@ -152,7 +147,7 @@ pub(crate) async fn trace(
     Query(format): Query<Format>,
 ) -> Result<Response, Refusal> {
     let asked = trace.clone();
-    let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
+    let found = doors.look_up(&team, move |store| view::trace(store, &asked)).await?;
     format.write(found.ok_or_else(|| {
         let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
         Refusal::new(ErrorCode::UnknownRun, text)
@@ -166,7 +161,7 @@ pub(crate) async fn memory(
 ) -> Result<Json<FactList>, Refusal> {
     let limit = search.limit.unwrap_or(LIST_DEFAULT);
     let found = move |store: &Store| view::memory(store, &search.query, limit);
-    look_up(doors.team(&team)?, found).await.map(Json)
+    doors.look_up(&team, found).await.map(Json)
 }
 
 pub(crate) async fn usage(
@@ -177,40 +172,16 @@ pub(crate) async fn usage(
     let before = days.days.unwrap_or(USAGE_DAYS_DEFAULT).saturating_sub(1);
     let micros = before.saturating_mul(DAY_MS).saturating_mul(1000);
     let since = Timestamp::from_micros(node::now().as_micros().saturating_sub(micros));
-    look_up(doors.team(&team)?, move |store| view::usage(store, since)).await.map(Json)
+    doors.look_up(&team, move |store| view::usage(store, since)).await.map(Json)
 }
 
 pub(crate) async fn verify(
     State(doors): State<Doors>,
     Segments(team): Segments<String>,
 ) -> Result<Json<StoreCheck>, Refusal> {
-    let team = doors.team(&team)?;
-    let damaged = team.journal().damaged().into_iter().map(|(session, _)| session).collect();
-    look_up(team, move |store| view::check(store, damaged)).await.map(Json)
-}
-
-/// Reads the store, which then shows everything that was committed before.
-pub(crate) async fn look_up<T: Send + 'static>(
-    team: &TeamHandle,
-    read: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
-) -> Result<T, Refusal> {
-    in_time(async {
-        team.settle().await;
-        let store = team.store().clone();
-        let given_up = |_| Refusal::new(ErrorCode::Unavailable, "the look-up was given up");
-        Ok(spawn_blocking(move || read(&store)).await.map_err(given_up)??)
-    })
-    .await
-}
-
-/// Waits for a look-up for as long as one may take.
-pub(crate) async fn in_time<T>(
-    reading: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
-    timeout(LOOKUP_TIMEOUT, reading).await.unwrap_or_else(|_| {
-        let text = format!("the look-up took more than {} s", LOOKUP_TIMEOUT.as_secs());
-        Err(Refusal::new(ErrorCode::DeadlineExceeded, text))
-    })
+    let damaged = doors.team(&team)?.journal().damaged();
+    let damaged = damaged.into_iter().map(|(session, _)| session).collect();
+    doors.look_up(&team, move |store| view::check(store, damaged)).await.map(Json)
 }
 
 fn team_view(handle: &TeamHandle) -> TeamView {

@@ -9,7 +9,7 @@ use telemetry::Service;
 use tokio::time::timeout;
 use wire::{ErrorCode, Name};
 
-use crate::look::LOOKUP_TIMEOUT;
+use crate::looks::LOOKUP_TIMEOUT;
 use crate::refusal::Refusal;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view::{NodeList, TraceView};

@@ -6,6 +6,8 @@ use node::TeamHandle;
 use wire::event::EventId;
 use wire::{CallKey, Event, EventKind, RunId, SessionId, Timestamp, TraceId, WireError};
 
+use crate::room::{Kept, Room};
+
 /// Runs below a run whose past is told. A tree that is larger is watched from its traces.
 const CHILDREN_MAX: usize = 256;
 
@@ -19,51 +21,66 @@ pub(crate) type Position = EventId;
 #[derive(Debug)]
 pub(crate) struct Past {
     /// What the client has not seen yet, in order.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<Kept>,
     /// Whether the run is over.
     pub(crate) ended: bool,
     /// Its trace; absent if the session does not know the run.
     pub(crate) trace_id: Option<TraceId>,
 }
 
-/// Reads the past of a run after a position, with that of the runs below it if asked for.
+/// Reads the past of a run after a position, with that of the runs below it if asked for, as far as
+/// there is room for it. Blocks on the disk.
 ///
 /// Of those, the ones whose call had not ended at the position are told from their begin.
-pub(crate) async fn past(
+pub(crate) fn past(
     team: &TeamHandle,
     session: &SessionId,
     run: &RunId,
     after: Option<Position>,
     tree: bool,
+    room: &Room,
 ) -> Result<Past, WireError> {
-    let own = of_run(team.events_around(session, run).await?, run);
+    let own = of_run(team, session, run, room)?;
     let mut children = HashMap::new();
     let mut asked = if tree { calls_open_after(&own, after) } else { Vec::new() };
     while let Some(call) = asked.pop() {
         if children.len() == CHILDREN_MAX {
             break;
         }
-        let (session, run) = (SessionId::of_call(&call), RunId::of_call(&call));
-        let events = of_run(team.events_around(&session, &run).await?, &run);
+        let events = of_run(team, &SessionId::of_call(&call), &RunId::of_call(&call), room)?;
         asked.extend(calls_open_after(&events, None));
         children.insert(call, events);
     }
+    let is_end = |kept: &Kept| matches!(kept.event.kind, EventKind::RunEnded { .. });
     Ok(Past {
-        ended: own.iter().any(|event| matches!(event.kind, EventKind::RunEnded { .. })),
-        trace_id: own.first().map(|event| event.trace_id),
+        ended: own.iter().any(is_end),
+        trace_id: own.first().map(|kept| kept.event.trace_id),
         events: merge(own, after, children),
     })
 }
 
-fn of_run(mut events: Vec<Event>, run: &RunId) -> Vec<Event> {
-    events.retain(|event| event.run == *run);
-    events
+fn of_run(
+    team: &TeamHandle,
+    session: &SessionId,
+    run: &RunId,
+    room: &Room,
+) -> Result<Vec<Kept>, WireError> {
+    let mut kept = Ok(Vec::new());
+    team.each_event_of(session, run, |event| {
+        if let Ok(events) = &mut kept {
+            match room.keep(event) {
+                Ok(event) => events.push(event),
+                Err(error) => kept = Err(error),
+            }
+        }
+    })?;
+    kept
 }
 
 /// Lists the calls of agents that had not ended at a position.
-fn calls_open_after(events: &[Event], after: Option<Position>) -> Vec<CallKey> {
+fn calls_open_after(events: &[Kept], after: Option<Position>) -> Vec<CallKey> {
     let mut open = Vec::new();
-    for event in events {
+    for Kept { event, .. } in events {
         match &event.kind {
             EventKind::CallStarted { call, is_agent: true, .. } => open.push(call.clone()),
             EventKind::CallEnded { call, .. } if !is_after(event, after) => {
@@ -82,27 +99,27 @@ fn is_after(event: &Event, after: Option<Position>) -> bool {
 /// Orders the events of several sessions by time, each session's own order kept and no run told of
 /// before its call.
 fn merge(
-    own: Vec<Event>,
+    own: Vec<Kept>,
     after: Option<Position>,
-    mut children: HashMap<CallKey, Vec<Event>>,
-) -> Vec<Event> {
+    mut children: HashMap<CallKey, Vec<Kept>>,
+) -> Vec<Kept> {
     let mut merged = Vec::new();
     let mut queues = vec![(after, VecDeque::from(own))];
     loop {
         let earliest = queues
             .iter_mut()
             .filter(|(_, queue)| !queue.is_empty())
-            .min_by_key(|(_, queue)| queue.front().map(|event| event.at));
+            .min_by_key(|(_, queue)| queue.front().map(|kept| kept.event.at));
         let Some((after, queue)) = earliest else { return merged };
         let after = *after;
-        let Some(event) = queue.pop_front() else { return merged };
-        if let EventKind::CallStarted { call, is_agent: true, .. } = &event.kind
+        let Some(kept) = queue.pop_front() else { return merged };
+        if let EventKind::CallStarted { call, is_agent: true, .. } = &kept.event.kind
             && let Some(events) = children.remove(call)
         {
             queues.push((None, events.into()));
         }
-        if is_after(&event, after) {
-            merged.push(event);
+        if is_after(&kept.event, after) {
+            merged.push(kept);
         }
     }
 }
@@ -174,8 +191,13 @@ mod tests {
         json!({"event": "run_started"})
     }
 
+    fn kept(events: Vec<Event>) -> Vec<Kept> {
+        let room = Room::default();
+        events.into_iter().map(|event| room.keep(event).unwrap()).collect()
+    }
+
     /// A run that calls `c` and `d` at once, and `e` after both.
-    fn tree() -> (Vec<Event>, HashMap<CallKey, Vec<Event>>) {
+    fn tree() -> (Vec<Kept>, HashMap<CallKey, Vec<Kept>>) {
         let own = vec![
             event("r", Some("0.0"), 1, &plain()),
             event("r", Some("1.0"), 2, &started("c")),
@@ -190,18 +212,19 @@ mod tests {
                 event(call, Some("0.0"), first, &plain()),
                 event(call, Some("1.0"), second, &plain()),
             ];
-            (CallKey::new(call).unwrap(), events)
+            (CallKey::new(call).unwrap(), kept(events))
         };
         // The clock of `e` lags; it is told of after its call all the same.
-        (own, HashMap::from([child("c", [3, 6]), child("d", [4, 8]), child("e", [0, 10])]))
+        (kept(own), HashMap::from([child("c", [3, 6]), child("d", [4, 8]), child("e", [0, 10])]))
     }
 
     #[test]
     fn a_tree_is_told_in_the_order_of_time() {
         let (own, children) = tree();
         let merged = merge(own, None, children);
+        let events = merged.iter().map(|kept| &kept.event);
         let told: Vec<String> =
-            merged.iter().map(|event| format!("{}{}", event.session, event.id.unwrap())).collect();
+            events.map(|event| format!("{}{}", event.session, event.id.unwrap())).collect();
         let expected = [
             "r0.0", "r1.0", "r1.1", "c0.0", "d0.0", "c1.0", "r2.0", "d1.0", "r3.0", "r3.1", "e0.0",
             "e1.0",

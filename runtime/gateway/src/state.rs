@@ -6,12 +6,15 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use node::{Node, TeamHandle};
 use serde::de::DeserializeOwned;
+use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use wire::{ErrorCode, RunId};
 
 use crate::events::STREAMS_MAX;
+use crate::looks::Looks;
 use crate::refusal::Refusal;
+use crate::room::Room;
 use crate::sign_in::Porter;
 
 /// The node behind the doors, and what bounds the way to it.
@@ -20,6 +23,9 @@ pub(crate) struct Doors {
     pub(crate) node: Arc<Node>,
     /// Places for event streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// Room for the events that are held for them.
+    pub(crate) room: Room,
+    pub(crate) looks: Looks,
     /// Cancelled when the doors close.
     pub(crate) closing: CancellationToken,
     pub(crate) porter: Arc<Porter>,
@@ -28,7 +34,8 @@ pub(crate) struct Doors {
 impl Doors {
     pub(crate) fn new(node: Arc<Node>, closing: CancellationToken, porter: Porter) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { node, streams, closing, porter: Arc::new(porter) }
+        let (room, looks) = (Room::default(), Looks::default());
+        Self { node, streams, room, looks, closing, porter: Arc::new(porter) }
     }
 
     /// Takes a place for an event stream.
@@ -37,6 +44,15 @@ impl Doors {
             let text = format!("{STREAMS_MAX} event streams are open, which is all there may be");
             Refusal::new(ErrorCode::Overloaded, text).retry_after(1000)
         })
+    }
+
+    /// Looks something up in the store of a team.
+    pub(crate) async fn look_up<T: Send + 'static>(
+        &self,
+        team: &str,
+        read: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.looks.look_at(self.team(team)?, move |team| Ok(read(team.store())?)).await
     }
 
     /// Returns a team by the name in a path.

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use wire::{Event, EventKind, RunId, SessionId, TraceId};
 
 use crate::events::KEEP_ALIVE;
+use crate::looks::Looks;
 use crate::replay::{Position, Seen, past};
+use crate::room::{Kept, Room};
 
 /// The longest time for a client to take one event of the past.
 const PAST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,7 +25,9 @@ pub(crate) struct Stream {
     /// The trace whose events are told; absent means those of the run alone.
     pub(crate) trace_id: Option<TraceId>,
     pub(crate) live: bus::Subscription,
-    pub(crate) out: Sender<Event>,
+    pub(crate) out: Sender<Kept>,
+    pub(crate) looks: Looks,
+    pub(crate) room: Room,
     pub(crate) closing: CancellationToken,
     /// Given back when the stream ends.
     pub(crate) _place: OwnedSemaphorePermit,
@@ -39,7 +43,7 @@ enum Flow {
 impl Stream {
     /// Tells the past and then what happens, until the run ends, the client goes or falls behind,
     /// or the doors close.
-    pub(crate) async fn run(mut self, past: Vec<Event>) {
+    pub(crate) async fn run(mut self, past: Vec<Kept>) {
         // What the client names may still come over the bus: it is in the journal before.
         let mut seen = Seen::after(&self.session, self.after);
         if self.tell_past(&mut seen, past).await == Flow::Over {
@@ -65,16 +69,16 @@ impl Stream {
     }
 
     /// Tells the whole past: runs below may have ended after the run did.
-    async fn tell_past(&self, seen: &mut Seen, past: Vec<Event>) -> Flow {
+    async fn tell_past(&self, seen: &mut Seen, past: Vec<Kept>) -> Flow {
         let mut flow = Flow::On;
-        for event in past {
-            if !seen.is_new(&event) {
+        for kept in past {
+            if !seen.is_new(&kept.event) {
                 continue;
             }
-            if self.is_last(&event) {
+            if self.is_last(&kept.event) {
                 flow = Flow::Over;
             }
-            let sent = timeout(PAST_TIMEOUT, self.out.send(event)).await;
+            let sent = timeout(PAST_TIMEOUT, self.out.send(kept)).await;
             if !matches!(sent, Ok(Ok(()))) {
                 return Flow::Over;
             }
@@ -92,8 +96,10 @@ impl Stream {
             return Flow::On;
         }
         let is_last = self.is_last(&event);
-        // A client that is behind by a whole queue is cut off rather than told with gaps.
-        match self.out.try_send(event) {
+        // A client that is behind by a whole queue, or for which there is no room, is cut off rather
+        // than told with gaps.
+        let Ok(kept) = self.room.keep_of(event, message.payload.len()) else { return Flow::Over };
+        match self.out.try_send(kept) {
             Ok(()) if !is_last => Flow::On,
             Ok(()) | Err(_) => Flow::Over,
         }
@@ -109,10 +115,13 @@ impl Stream {
     /// Tells what the journal has after what the client has seen.
     async fn tell_since(&self, seen: &mut Seen, tree: bool) -> Flow {
         let after = seen.position(&self.session).or(self.after);
-        match past(&self.team, &self.session, &self.run, after, tree).await {
-            Ok(past) => self.tell_past(seen, past.events).await,
+        let (team, session, run) = (self.team.clone(), self.session.clone(), self.run.clone());
+        let room = self.room.clone();
+        let reading = self.looks.read(move || past(&team, &session, &run, after, tree, &room));
+        match reading.await {
+            Ok(Ok(past)) => self.tell_past(seen, past.events).await,
             // The client comes again, and is told why if it is still so.
-            Err(_) => Flow::Over,
+            Ok(Err(_)) | Err(_) => Flow::Over,
         }
     }
 
@@ -180,7 +189,7 @@ mod tests {
         team: &TeamHandle,
         run: &RunId,
         live: bus::Subscription,
-        out: Sender<Event>,
+        out: Sender<Kept>,
     ) -> Stream {
         Stream {
             team: team.clone(),
@@ -190,6 +199,8 @@ mod tests {
             trace_id: None,
             live,
             out,
+            looks: Looks::default(),
+            room: Room::default(),
             closing: CancellationToken::new(),
             _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
         }
@@ -228,14 +239,65 @@ mod tests {
             let (out, mut client) = mpsc::channel(past.len());
             let stream = stream(&team, &run, live, out).await;
             let expected = past.clone();
+            let past = past.into_iter().map(|event| stream.room.keep(event).unwrap()).collect();
             assert_eq!(stream.tell_past(&mut Seen::default(), past).await, flow, "{expected:?}");
             drop(stream);
             let mut told = Vec::new();
-            while let Some(event) = client.recv().await {
-                told.push(event);
+            while let Some(kept) = client.recv().await {
+                told.push(kept.event);
             }
             assert_eq!(told, expected);
         }
+    }
+
+    /// Makes the input by which a run begins.
+    fn submitted(team: &TeamHandle, run: &RunId, text: &str) -> Input {
+        let agent = team.team().entry.clone();
+        Input::Submitted(Submitted {
+            run: run.clone(),
+            plan: team.team().agents[&agent].to_bytes().unwrap().0,
+            agent,
+            text: text.to_owned(),
+            body: Digest::of(text.as_bytes()),
+            deadline: Timestamp::from_micros(u64::MAX / 2),
+            budget: Budget::default(),
+            trace: TraceContext::root(&team.team().name, run),
+            caller_span: None,
+            parent: None,
+            begins: false,
+        })
+    }
+
+    #[tokio::test]
+    async fn streams_share_the_room_for_what_they_hold() {
+        let data = tempfile::tempdir().unwrap();
+        let node = start(data.path()).await;
+        let team = node.team("quickstart").unwrap().clone();
+        let (session, run) = (SessionId::new("r").unwrap(), RunId::new("r").unwrap());
+        journal(&team, &session, 0, submitted(&team, &run, &"x".repeat(10_000))).await;
+        let room = Room::new(15_000);
+        let read = || past(&team, &session, &run, None, true, &room);
+        let held = read().unwrap();
+        let refused = read().unwrap_err();
+        assert_eq!(refused.code, wire::ErrorCode::Overloaded, "{refused}");
+
+        // It is held until the client takes it.
+        let live = node.bus().subscribe("none", None).await.unwrap();
+        let (out, mut client) = mpsc::channel(held.events.len());
+        let stream = Stream { room: room.clone(), ..stream(&team, &run, live, out).await };
+        assert_eq!(stream.tell_past(&mut Seen::default(), held.events).await, Flow::On);
+        assert!(read().is_err());
+        let message = |run| {
+            let payload = serde_json::to_vec(&event(run, 7, false)).unwrap();
+            let payload = [payload, vec![b' '; 10_000]].concat();
+            let (subject, headers) = ("s".to_owned(), Headers::new());
+            bus::Message { subject, reply: None, headers, payload: payload.into() }
+        };
+        let mut seen = Seen::default();
+        assert_eq!(stream.tell_live(&mut seen, &message("other")), Flow::On, "it is not told");
+        assert_eq!(stream.tell_live(&mut seen, &message("r")), Flow::Over, "it finds no room");
+        assert_eq!(client.recv().await.unwrap().event.run, run);
+        assert!(read().is_ok());
     }
 
     #[tokio::test]
@@ -244,27 +306,13 @@ mod tests {
         let node = start(data.path()).await;
         let team = node.team("quickstart").unwrap().clone();
         let (session, run) = (SessionId::new("r").unwrap(), RunId::new("r").unwrap());
-        let agent = team.team().entry.clone();
-        let submitted = Submitted {
-            run: run.clone(),
-            plan: team.team().agents[&agent].to_bytes().unwrap().0,
-            agent,
-            text: "x".to_owned(),
-            body: Digest::of(b"x"),
-            deadline: Timestamp::from_micros(u64::MAX / 2),
-            budget: Budget::default(),
-            trace: TraceContext::root(&team.team().name, &run),
-            caller_span: None,
-            parent: None,
-            begins: false,
-        };
-        journal(&team, &session, 0, Input::Submitted(submitted)).await;
+        journal(&team, &session, 0, submitted(&team, &run, "x")).await;
         let subject = team.subjects().session_events(&team.team().name, &session);
         let live = node.bus().subscribe(&subject, None).await.unwrap();
-        let past = past(&team, &session, &run, None, false).await.unwrap();
-        assert!(past.events.len() > 1, "more than the client takes at once");
         let (out, mut client) = mpsc::channel(1);
         let stream = stream(&team, &run, live, out).await;
+        let past = past(&team, &session, &run, None, false, &stream.room).unwrap();
+        assert!(past.events.len() > 1, "more than the client takes at once");
         let told = tokio::spawn(stream.run(past.events));
 
         // While the client takes nothing, more happens than is held for it.
@@ -275,8 +323,8 @@ mod tests {
         journal(&team, &session, 1, Input::CancelRequested { run, reason }).await;
         let expected = team.events(&session, None).await.unwrap();
         let mut found = Vec::new();
-        while let Ok(Some(event)) = timeout(Duration::from_secs(5), client.recv()).await {
-            found.push(event.id);
+        while let Ok(Some(kept)) = timeout(Duration::from_secs(5), client.recv()).await {
+            found.push(kept.event.id);
         }
         assert_eq!(found, expected.into_iter().map(|event| event.id).collect::<Vec<_>>());
         timeout(Duration::from_secs(5), told).await.unwrap().unwrap();

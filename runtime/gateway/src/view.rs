@@ -3,6 +3,8 @@
 //! Whoever reads a store itself and whoever asks a daemon over HTTP has the same values in hand.
 //! The functions here block on the disk.
 
+use std::collections::HashMap;
+
 use node::{Gathered, Unready};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -193,7 +195,14 @@ pub struct SessionView {
     pub summary: SessionSummary,
     /// What was said, the oldest first.
     pub exchanges: Vec<Exchange>,
+    /// Whether more was said before, which together has more than [`SESSION_BYTES_MAX`].
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub more: bool,
 }
+
+/// Bytes of the inputs, answers and errors that are shown of a session: more than a person reads. The
+/// newest run is shown whatever it has.
+pub const SESSION_BYTES_MAX: usize = 8 << 20;
 
 /// One run of a session: what was asked, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -278,6 +287,11 @@ pub struct TraceView {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 const fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 /// How nodes fare.
@@ -393,16 +407,45 @@ impl TraceView {
     }
 }
 
+impl Exchange {
+    fn bytes(&self) -> usize {
+        let error = self.error.as_ref().map_or(0, |error| error.message.len());
+        self.run.input.len() + self.output.as_ref().map_or(0, String::len) + error
+    }
+}
+
 impl SessionView {
-    /// Puts the inputs as they were sent in the place of their first characters.
-    pub fn complete(&mut self, events: &[Event]) {
-        for event in events {
-            let EventKind::RunAccepted { input } = &event.kind else { continue };
-            let exchange = self.exchanges.iter_mut().find(|one| one.run.run == event.run);
-            if let Some(exchange) = exchange {
-                exchange.run.input.clone_from(input);
+    /// Puts the inputs as they were sent in the place of their first characters, out of the events
+    /// that `tell` hands over, and leaves out the oldest runs for which there is then no room.
+    pub fn complete<E>(
+        &mut self,
+        tell: impl FnOnce(&mut dyn FnMut(Event)) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let places = self.exchanges.iter().enumerate();
+        let places: HashMap<RunId, usize> =
+            places.map(|(place, exchange)| (exchange.run.run.clone(), place)).collect();
+        let mut bytes: usize = self.exchanges.iter().map(Exchange::bytes).sum();
+        let mut first = 0;
+        tell(&mut |event| {
+            let EventKind::RunAccepted { input } = event.kind else { return };
+            let Some(place) = places.get(&event.run).filter(|place| **place >= first) else {
+                return;
+            };
+            let Some(exchange) = self.exchanges.get_mut(*place) else { return };
+            bytes = bytes.saturating_sub(exchange.run.input.len()).saturating_add(input.len());
+            exchange.run.input = input;
+            // Left out at once, so that never more is held.
+            while bytes > SESSION_BYTES_MAX && first + 1 < self.exchanges.len() {
+                if let Some(oldest) = self.exchanges.get_mut(first) {
+                    bytes = bytes.saturating_sub(oldest.bytes());
+                    (oldest.run.input, oldest.output, oldest.error) = (String::new(), None, None);
+                }
+                first += 1;
             }
-        }
+        })?;
+        self.more |= first > 0;
+        self.exchanges.drain(..first);
+        Ok(())
     }
 }
 
@@ -437,24 +480,32 @@ pub fn sessions(store: &Store, limit: usize) -> Result<SessionList, store::Error
     Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect() })
 }
 
-/// Looks up a session and its runs among the newest [`store::LIST_MAX`] of the team.
+/// Looks up a session and its newest runs, as far as they are among the newest [`store::LIST_MAX`] of
+/// the team and have no more than [`SESSION_BYTES_MAX`].
 pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>, store::Error> {
     let Some(row) = store.session(session)? else { return Ok(None) };
-    let mut exchanges = Vec::new();
-    for row in store.runs(store::LIST_MAX)?.into_iter().rev() {
+    let (mut exchanges, mut bytes, mut more) = (Vec::new(), 0, false);
+    for row in store.runs(store::LIST_MAX)? {
         if row.begun.session != *session {
             continue;
         }
         let reply = store.reply(&row.begun.run)?;
         let reply = reply.and_then(|bytes| serde_json::from_slice::<RunReply>(&bytes).ok());
         let usage = reply.as_ref().map(|reply| reply.usage);
-        exchanges.push(Exchange {
+        let exchange = Exchange {
             run: RunSummary { usage, ..row.into() },
             output: reply.as_ref().map(|reply| reply.output.to_string()),
             error: reply.and_then(|reply| reply.error),
-        });
+        };
+        bytes += exchange.bytes();
+        more = bytes > SESSION_BYTES_MAX && !exchanges.is_empty();
+        if more {
+            break;
+        }
+        exchanges.push(exchange);
     }
-    Ok(Some(SessionView { summary: row.into(), exchanges }))
+    exchanges.reverse();
+    Ok(Some(SessionView { summary: row.into(), exchanges, more }))
 }
 
 /// Finds traces, the newest first.

@@ -138,6 +138,11 @@ impl Archive {
     pub fn events(&self, session: &SessionId) -> Result<Vec<Event>, Error> {
         events(&self.team, session, &self.journal, &self.plans, Since::Oldest, None)
     }
+
+    /// Hands over what observers of a session were told, one by one. Blocks on the disk.
+    pub fn each_event(&self, session: &SessionId, take: impl FnMut(Event)) -> Result<(), Error> {
+        each_event(&self.team, session, &self.journal, &self.plans, Since::Oldest, take)
+    }
 }
 
 /// Scans the journal of a team, with the plans and all else that its entries need, and changes nothing
@@ -197,15 +202,33 @@ pub(crate) fn events(
     since: Since,
     after: Option<EventId>,
 ) -> Result<Vec<Event>, Error> {
-    let held = read_entries(journal, session, since)?;
     let mut events = Vec::new();
+    each_event(team, session, journal, plans, since, |event| {
+        if after.is_none_or(|after| event.id.is_some_and(|id| id > after)) {
+            events.push(event);
+        }
+    })?;
+    Ok(events)
+}
+
+/// Folds what observers of a session were told, and hands it over one by one: all of it may be large.
+/// Blocks on the disk.
+pub(crate) fn each_event(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &PlanShelf,
+    since: Since,
+    mut take: impl FnMut(Event),
+) -> Result<(), Error> {
+    let held = read_entries(journal, session, since)?;
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
         .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, |_, _, effects| {
-            events.extend(events_after(&effects, after));
+            events_after(&effects, None).into_iter().for_each(&mut take);
         })
         .map_err(|source| Error::Fold { session: session.clone(), source })?;
-    Ok(events)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -161,32 +161,50 @@ impl TeamHandle {
         session: &SessionId,
         after: Option<EventId>,
     ) -> Result<Vec<Event>, WireError> {
-        self.fold_events(session, after, |_| Ok(Since::Oldest)).await
+        let (context, session) = (self.context.clone(), session.clone());
+        let folded = spawn_blocking(move || {
+            let TeamContext { team, journal, plans, .. } = &*context;
+            archive::events(&team.name, &session, journal, plans, Since::Oldest, after)
+        });
+        folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
     }
 
-    /// Returns what observers of a session were told while a run of it was in work, from the journal:
-    /// that of the run, and perhaps of some before and after it.
-    pub async fn events_around(
+    /// Hands over what observers of a session were told, from the journal, one by one. Blocks on the
+    /// disk.
+    pub fn each_event(
+        &self,
+        session: &SessionId,
+        take: impl FnMut(Event),
+    ) -> Result<(), WireError> {
+        self.fold_events(session, Since::Oldest, take)
+    }
+
+    /// Hands over what observers of a run of a session were told, from the journal, one by one. Blocks
+    /// on the disk.
+    pub fn each_event_of(
         &self,
         session: &SessionId,
         run: &RunId,
-    ) -> Result<Vec<Event>, WireError> {
-        let run = run.clone();
-        self.fold_events(session, None, move |store| archive::around(store, &run)).await
+        mut take: impl FnMut(Event),
+    ) -> Result<(), WireError> {
+        let since = archive::around(self.store(), run);
+        let since = since.map_err(|error| Error::Store(error).to_wire())?;
+        self.fold_events(session, since, |event| {
+            if event.run == *run {
+                take(event);
+            }
+        })
     }
 
-    async fn fold_events(
+    fn fold_events(
         &self,
         session: &SessionId,
-        after: Option<EventId>,
-        since: impl FnOnce(&Store) -> Result<Since, store::Error> + Send + 'static,
-    ) -> Result<Vec<Event>, WireError> {
-        let (context, session) = (self.context.clone(), session.clone());
-        let folded = spawn_blocking(move || {
-            let TeamContext { team, journal, plans, store, .. } = &*context;
-            archive::events(&team.name, &session, journal, plans, since(store)?, after)
-        });
-        folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
+        since: Since,
+        take: impl FnMut(Event),
+    ) -> Result<(), WireError> {
+        let TeamContext { team, journal, plans, .. } = &*self.context;
+        archive::each_event(&team.name, session, journal, plans, since, take)
+            .map_err(|error| error.to_wire())
     }
 }
 

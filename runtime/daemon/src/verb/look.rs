@@ -178,6 +178,10 @@ fn render_session(session: &SessionView, paint: Paint, width: usize) -> String {
     let SessionSummary { session: id, agent, begun, .. } = &session.summary;
     let mut lines =
         vec![format!("{} with {agent}, since {}", paint.bold(id.as_str()), when(*begun))];
+    if session.more {
+        lines
+            .push(paint.dim("what was said before is left out; `callboard trace RUN` shows a run"));
+    }
     for exchange in &session.exchanges {
         let run = &exchange.run;
         let joins = run.joined.as_ref().map(|run| format!("  joins {run}")).unwrap_or_default();
@@ -257,9 +261,12 @@ mod tests {
                 output: Some("I do\u{1b}[2J not\nknow.".to_owned()),
                 error: Some(wire::WireError::new(ErrorCode::StepLimit, "out of steps")),
             }],
+            more: false,
         };
         let shown = render_session(&session, Paint::new(false), 80);
         let said = "\n> Who is she?\n  And why?\n  I do[2J not\n  know.\n  E4001 out of steps";
-        assert!(shown.ends_with(said), "{shown}");
+        assert!(shown.ends_with(said) && !shown.contains("left out"), "{shown}");
+        let cut = render_session(&SessionView { more: true, ..session }, Paint::new(false), 80);
+        assert!(cut.ends_with(said) && cut.contains("what was said before is left out"), "{cut}");
     }
 }

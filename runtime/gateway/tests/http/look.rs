@@ -1,8 +1,9 @@
 //! Look-ups.
 
+use bus::{Bus, LocalLimits};
 use gateway::view::{
-    FactList, NodeList, RunList, SessionList, SessionView, StoreCheck, TeamList, TraceList,
-    TraceView,
+    FactList, NodeList, RunList, SESSION_BYTES_MAX, SessionList, SessionView, StoreCheck, TeamList,
+    TraceList, TraceView,
 };
 use serde::de::DeserializeOwned;
 use wire::RunStatus;
@@ -141,6 +142,29 @@ async fn a_session_shows_what_was_said() {
     assert_eq!((&first.run.input, first.output.as_deref()), (&long, Some("hi there")));
     assert_eq!(second.run.run.as_str(), "r-2");
     assert_eq!(second.error.as_ref().unwrap().code, wire::ErrorCode::ModelRefused);
+    assert!(!session.more);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_session_with_much_in_it_the_newest_runs_are_shown() {
+    let limits = LocalLimits { payload_bytes_max: 32 << 20, ..LocalLimits::default() };
+    let house = House::on(Bus::local_with(limits)).await;
+    let input = format!("hello {}", "x".repeat(1_000_000));
+    for n in 0..10 {
+        let mut body = serde_json::json!({"input": input, "run": format!("r-{n}")});
+        if n > 0 {
+            body["session"] = "r-0".into();
+        }
+        let (status, reply) = house.post("/v1/teams/crew/agents/lead/runs", &body).await;
+        assert_eq!((status.as_u16(), &reply["status"]), (200, &"completed".into()), "{n}");
+    }
+    let session: SessionView = look(&house, "/v1/teams/crew/sessions/r-0").await;
+    let shown: Vec<&str> = session.exchanges.iter().map(|one| one.run.run.as_str()).collect();
+    assert_eq!(shown, ["r-2", "r-3", "r-4", "r-5", "r-6", "r-7", "r-8", "r-9"]);
+    assert!(session.more);
+    assert!(session.exchanges.iter().all(|one| one.run.input == input));
+    let bytes = shown.len() * (input.len() + "hi there".len());
+    assert!(bytes <= SESSION_BYTES_MAX && SESSION_BYTES_MAX < bytes + input.len(), "{bytes}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::heads::{Heads, ReplyForm, WrittenHead};
-use crate::lower::{Target, lower, parameters};
+use crate::lower::{Parameters, Target, anthropic_parameters, lower};
 use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
 use crate::reasoning::{carried, is_text};
@@ -70,8 +70,8 @@ impl Protocol for AnthropicProtocol {
         Some(FORM)
     }
 
-    fn wants_plain_parameters(&self) -> bool {
-        true
+    fn parameters(&self, schema: &Value) -> Option<Parameters> {
+        Some(anthropic_parameters(schema))
     }
 
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
@@ -152,7 +152,7 @@ impl Protocol for AnthropicProtocol {
 }
 
 fn tool(tool: &wire::ToolSpec) -> Value {
-    let schema = parameters(&tool.parameters).schema;
+    let schema = anthropic_parameters(&tool.parameters).schema;
     json!({"name": tool.name.as_str(), "description": tool.description, "input_schema": schema})
 }
 

@@ -9,7 +9,7 @@ use wire::{Digest, Message, ToolCall, ToolSpec};
 
 use crate::fields::Json;
 use crate::heads::WrittenForm;
-use crate::lower::parameters;
+use crate::lower::Parameters;
 use crate::part::{WrittenPart, push_list};
 use crate::reasoning::carried;
 
@@ -188,9 +188,9 @@ pub(crate) fn function_tool(tool: &ToolSpec) -> FunctionTool<'_> {
     function(tool, Cow::Borrowed(&tool.parameters))
 }
 
-/// Returns a tool in that form whose parameters are a plain object.
-pub(crate) fn plain_function_tool(tool: &ToolSpec) -> FunctionTool<'_> {
-    function(tool, Cow::Owned(parameters(&tool.parameters).schema))
+/// Returns a tool in that form with its parameters as a provider takes them.
+pub(crate) fn lowered_function_tool(tool: &ToolSpec, parameters: Parameters) -> FunctionTool<'_> {
+    function(tool, Cow::Owned(parameters.schema))
 }
 
 fn function<'a>(tool: &'a ToolSpec, parameters: Cow<'a, Value>) -> FunctionTool<'a> {

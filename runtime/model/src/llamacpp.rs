@@ -2,17 +2,17 @@
 
 use agents_core::grammar::to_gbnf;
 use config::team::{Constrain, LlamaCpp, Template};
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::chat::ResponseSchema;
-use wire::{Digest, FinishReason, Usage};
+use wire::{Digest, FinishReason, ToolSpec, Usage};
 
-use crate::body::{Body, function_tool, stops, tokens_max};
+use crate::body::{Body, FunctionTool, lowered_function_tool, stops, tokens_max};
 use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::heads::{Heads, ReplyForm, WrittenHead};
-use crate::lower::{Target, lower};
+use crate::lower::{Parameters, Target, llama_cpp_parameters, lower};
 use crate::provider::Protocol;
 use crate::{openai, sampling, template};
 
@@ -74,6 +74,10 @@ impl Protocol for LlamaCppProtocol {
         }
     }
 
+    fn parameters(&self, schema: &Value) -> Option<Parameters> {
+        Some(llama_cpp_parameters(schema))
+    }
+
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let LlamaCpp { server, n_predict, merge_adjacent, .. } = &self.options;
         let head = &conversation.head;
@@ -84,8 +88,7 @@ impl Protocol for LlamaCppProtocol {
                 .to_owned());
         }
         let form = |schema: &_| self.reply_form(schema);
-        let WrittenHead { tools, form } =
-            self.heads.written(head, self.word(), function_tool, form)?;
+        let WrittenHead { tools, form } = self.heads.written(head, self.word(), tool, form)?;
         let mut body = Body::default();
         if self.is_chat() {
             body.set("model", server.model.as_str());
@@ -131,6 +134,11 @@ impl Protocol for LlamaCppProtocol {
         }
         Ok(())
     }
+}
+
+/// Writes a tool. The server refuses the whole request over one that it can make no grammar of.
+fn tool(tool: &ToolSpec) -> FunctionTool<'_> {
+    lowered_function_tool(tool, llama_cpp_parameters(&tool.parameters))
 }
 
 fn read_completion(event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {

@@ -22,7 +22,7 @@ mod spell;
 mod tests;
 mod unfold;
 
-pub(crate) use parameters::parameters;
+pub(crate) use parameters::{Parameters, anthropic_parameters, llama_cpp_parameters, parameters};
 
 /// The property in which a reply stands whose schema is wrapped.
 pub(crate) const WRAPPER: &str = "reply";

@@ -6,16 +6,18 @@ use config::team::OpenAi;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::chat::ResponseSchema;
-use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
+use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, ToolSpec, Usage};
 
-use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops};
+use crate::body::{
+    Body, FunctionTool, arguments_text, lowered_function_tool, merge_adjacent, stops,
+};
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::heads::{Heads, ReplyForm, WrittenHead};
-use crate::lower::{Target, lower};
+use crate::lower::{Parameters, Target, lower, parameters};
 use crate::part::WrittenPart;
 use crate::provider::Protocol;
 use crate::reasoning::{DETAILS, carried};
@@ -82,8 +84,8 @@ impl Protocol for OpenAiProtocol {
         self.options.strict.then_some(Target::OpenAiStrict)
     }
 
-    fn wants_plain_parameters(&self) -> bool {
-        true
+    fn parameters(&self, schema: &Value) -> Option<Parameters> {
+        Some(parameters(schema))
     }
 
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
@@ -93,8 +95,7 @@ impl Protocol for OpenAiProtocol {
         body.set("model", server.model.as_str());
         set_messages(&mut body, conversation, to, *merge_adjacent)?;
         let form = |schema: &_| Ok(self.reply_form(schema));
-        let WrittenHead { tools, form } =
-            self.heads.written(head, self.word(), plain_function_tool, form)?;
+        let WrittenHead { tools, form } = self.heads.written(head, self.word(), tool, form)?;
         body.set_tools(tools);
         body.set_form(form);
         body.set_some(tokens_field.as_str(), conversation.max_tokens);
@@ -115,6 +116,10 @@ impl Protocol for OpenAiProtocol {
     fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         read_event(event, draft)
     }
+}
+
+fn tool(tool: &ToolSpec) -> FunctionTool<'_> {
+    lowered_function_tool(tool, parameters(&tool.parameters))
 }
 
 /// Writes the messages of a conversation.

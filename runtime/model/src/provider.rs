@@ -6,6 +6,7 @@ use bytes::Bytes;
 use config::script::Script;
 use config::team::{Model, Provider, Server};
 use secrecy::SecretString;
+use serde_json::Value;
 use wire::{Digest, ErrorCode, Name, WireError};
 
 use crate::answer::{Answer, Received};
@@ -17,7 +18,7 @@ use crate::error::Error;
 use crate::fields::Json;
 use crate::http::Endpoint;
 use crate::llamacpp::LlamaCppProtocol;
-use crate::lower::Target;
+use crate::lower::{Parameters, Target};
 use crate::ollama::OllamaProtocol;
 use crate::openai::OpenAiProtocol;
 use crate::scripted::ScriptedModel;
@@ -51,9 +52,10 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
-    /// Returns whether it takes the parameters of tools only as `lower::parameters` makes them.
-    fn wants_plain_parameters(&self) -> bool {
-        false
+    /// Returns the parameters of a tool in the form in which they are sent, unless they are sent as
+    /// they are.
+    fn parameters(&self, _schema: &Value) -> Option<Parameters> {
+        None
     }
 
     /// Writes the request of a turn to a model, which gets back the reasoning that is its own; the

@@ -12,7 +12,7 @@ use tools::model::ModelOutput;
 use wire::Name;
 use wire::plan::{Dialect, Plan};
 
-use crate::lower::{Dropped, lower, parameters};
+use crate::lower::{Dropped, lower};
 use crate::provider::Asked;
 
 /// Notes on some agents that are given at most; a person reads them.
@@ -107,8 +107,8 @@ fn dropped(
     let Asked::Server(_, protocol) = Asked::of(&model.provider) else { return None };
     let dropped = match dialect {
         Dialect::Schema => lower(schema, protocol.schema_form()?).dropped,
-        Dialect::Native if protocol.wants_plain_parameters() => parameters(schema).dropped,
-        Dialect::Native | Dialect::Json | Dialect::React => return None,
+        Dialect::Native => protocol.parameters(schema)?.dropped,
+        Dialect::Json | Dialect::React => return None,
     };
     Some((protocol.word(), dropped))
 }
@@ -172,6 +172,7 @@ mod tests {
         let cases = [
             ("provider = 'ollama'\ndialect = 'schema'", vec![note.to_owned(), weather("ollama")]),
             ("provider = 'ollama'", vec![note.to_owned()]),
+            ("provider = 'llamacpp'", vec![note.to_owned(), weather("llamacpp")]),
             (
                 "provider = 'llamacpp'\ndialect = 'schema'",
                 vec![note.to_owned(), weather("llamacpp")],
@@ -212,7 +213,7 @@ mod tests {
             ("provider = 'openai'\nbase_url = 'http://h/v1'", Some("openai")),
             ("provider = 'anthropic'", Some("anthropic")),
             ("provider = 'ollama'", None),
-            ("provider = 'llamacpp'", None),
+            ("provider = 'llamacpp'", Some("llamacpp")),
             ("provider = 'anthropic'\ndialect = 'json'", None),
         ] {
             let mut team = team(model, more);

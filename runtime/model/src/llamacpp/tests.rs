@@ -99,15 +99,19 @@ fn the_servers_own_template_is_asked_as_a_chat() {
     options.n_predict = Some(7);
     options.sampling.top_k = Some(3);
     options.merge_adjacent = true;
-    let parameters = json!({"type": "object"});
-    let head = head(Some(parameters.clone()), None, &["END"]);
+    let parameters = |pattern: Value| {
+        json!({"type": "object",
+        "properties": {"day": {"type": "string", "description": "Such as 03."}, "month": pattern}})
+    };
+    let digits = json!({"type": "string", "pattern": r"^\d\d$"});
+    let head = head(Some(parameters(digits)), None, &["END"]);
     let asked = conversation(head, vec![user("a"), user("b")], Some(9));
     let protocol = LlamaCppProtocol::new(options);
     assert_eq!(protocol.path(), ["v1", "chat", "completions"]);
     let expected = json!({
         "model": "m", "messages": [{"role": "user", "content": "a\n\nb"}],
         "tools": [{"type": "function", "function": {"name": "now", "description": "Tells the time.",
-            "parameters": parameters}}],
+            "parameters": parameters(json!({"type": "string"}))}}],
         "max_tokens": 7, "top_k": 3, "stop": ["END"], "stream": true,
         "stream_options": {"include_usage": true},
     });

@@ -6,12 +6,15 @@ use serde_json::{Map, Value, json};
 
 use super::merge::{INLINED_MAX, Merge};
 use super::reference::gathered;
-use super::{Dropped, fields_of, is_object};
+use super::{Dropped, Target, fields_of, is_object, lower, note, step};
 
 /// Alternatives inside each other that are looked into; those further inside may hold anything.
 const DEPTH_MAX: usize = 8;
 
-/// The parameters of a tool, and what was left out at their root.
+/// The longest name of a parameter that Anthropic takes.
+const ANTHROPIC_NAME_CHARS_MAX: usize = 64;
+
+/// The parameters of a tool, and what was left out of them.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parameters {
     /// The schema.
@@ -20,11 +23,9 @@ pub(crate) struct Parameters {
     pub(crate) dropped: BTreeSet<Dropped>,
 }
 
-/// Returns the parameters of a tool as OpenAI and Anthropic take them: an object with properties,
-/// and at its root neither a reference nor alternatives. What the alternatives hold stands beside
-/// each other, and only what all of them require is required.
-///
-/// OpenAI wants `items` of every array, too.
+/// Returns the parameters of a tool as OpenAI takes them: an object with properties, and at its root
+/// neither a reference nor alternatives. What the alternatives hold stands beside each other, and only
+/// what all of them require is required. Every array has `items`.
 pub(crate) fn parameters(schema: &Value) -> Parameters {
     let schema = &*gathered(schema);
     let mut flattening =
@@ -41,6 +42,49 @@ pub(crate) fn parameters(schema: &Value) -> Parameters {
     complete_arrays(&mut schema);
     let at_root = |keyword: &str| Dropped { at: String::new(), keyword: keyword.to_owned() };
     Parameters { schema, dropped: flattening.dropped.into_iter().map(at_root).collect() }
+}
+
+/// Returns the parameters of a tool as Anthropic takes them: as OpenAI does, and without those of a
+/// name over which it refuses the whole request. The model reads of them in words.
+pub(crate) fn anthropic_parameters(schema: &Value) -> Parameters {
+    let Parameters { mut schema, mut dropped } = parameters(schema);
+    let Value::Object(root) = &mut schema else { return Parameters { schema, dropped } };
+    let Some(Value::Object(properties)) = root.get_mut("properties") else {
+        return Parameters { schema, dropped };
+    };
+    let (kept, refused): (Map<_, _>, Map<_, _>) =
+        std::mem::take(properties).into_iter().partition(|(name, _)| anthropic_takes_name(name));
+    *properties = kept;
+    let mut notes = Vec::new();
+    for (name, property) in refused {
+        dropped.insert(Dropped { at: "/properties".to_owned(), keyword: step(&name) });
+        let mut needed = "";
+        if let Some(Value::Array(required)) = root.get_mut("required") {
+            let count = required.len();
+            required.retain(|other| *other != name);
+            if required.len() < count {
+                needed = ", required";
+            }
+        }
+        notes.push(format!("also takes {name:?}{needed}: {property}"));
+    }
+    note(root, &notes);
+    Parameters { schema, dropped }
+}
+
+fn anthropic_takes_name(name: &str) -> bool {
+    let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=ANTHROPIC_NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_taken)
+}
+
+/// Returns the parameters of a tool as llama.cpp takes them, which makes a grammar of them as of any
+/// schema: of alternatives at the root it would see neither the properties beside them nor, in most
+/// of its templates, any.
+pub(crate) fn llama_cpp_parameters(schema: &Value) -> Parameters {
+    let Parameters { schema, mut dropped } = parameters(schema);
+    let lowered = lower(&schema, Target::LlamaCpp);
+    dropped.extend(lowered.dropped);
+    Parameters { schema: lowered.schema, dropped }
 }
 
 struct Flattening<'a> {
@@ -248,6 +292,56 @@ mod tests {
             ),
         ];
         assert_parameters(&cases);
+    }
+
+    type Takes = fn(&Value) -> Parameters;
+
+    #[test]
+    fn providers_get_what_they_take_of_the_parameters() {
+        let text = json!({"type": "string"});
+        let long = "a".repeat(ANTHROPIC_NAME_CHARS_MAX + 1);
+        let odd = json!({"type": "object",
+            "properties": {"a.b-C_1": text, "$top": {"type": "integer"}, "f[id]": text, &long: text,
+                "": text, "p": {"type": "string", "pattern": r"^\d+$"}},
+            "required": ["f[id]", "p"]});
+        let described = format!(
+            "(also takes \"$top\": {{\"type\":\"integer\"}}, \
+             also takes \"f[id]\", required: {text}, also takes {long:?}: {text}, \
+             also takes \"\": {text})"
+        );
+        let unnamed = json!({"type": "object",
+            "properties": {"a.b-C_1": text, "p": {"type": "string", "pattern": r"^\d+$"}},
+            "required": ["p"], "description": described});
+        let mut loose = odd.clone();
+        loose["properties"]["p"] = text.clone();
+        let either = json!({"type": "object", "properties": {"a": text, "b": text},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
+        let plain = json!({"type": "object", "properties": {"a": text, "b": text}});
+        let takers: [(Takes, &Value, &Value, &[&str]); 6] = [
+            (parameters, &odd, &odd, &[]),
+            (
+                anthropic_parameters,
+                &odd,
+                &unnamed,
+                &[
+                    "/properties/",
+                    "/properties/$top",
+                    &format!("/properties/{long}"),
+                    "/properties/f[id]",
+                ],
+            ),
+            (llama_cpp_parameters, &odd, &loose, &["/properties/p/pattern"]),
+            (parameters, &either, &plain, &["/anyOf"]),
+            (anthropic_parameters, &either, &plain, &["/anyOf"]),
+            (llama_cpp_parameters, &either, &plain, &["/anyOf"]),
+        ];
+        for (number, (takes, schema, expected, dropped)) in takers.into_iter().enumerate() {
+            let found = takes(schema);
+            assert_eq!(found.schema, *expected, "{number}");
+            let place = |left: &Dropped| format!("{}/{}", left.at, left.keyword);
+            assert_eq!(found.dropped.iter().map(place).collect::<Vec<_>>(), *dropped, "{number}");
+            assert_eq!(takes(&found.schema).schema, *expected, "{number}");
+        }
     }
 
     #[test]

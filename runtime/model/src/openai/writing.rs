@@ -324,15 +324,13 @@ fn parameters_of_tools_have_a_plain_object_at_their_root() {
     let plain = json!({"type": "object",
         "properties": {"a": text, "b": {"type": "array", "items": {}}}});
     // A model that stands in for another may be asked with the same head, and take more.
-    let other = config::team::LlamaCpp {
+    let other = config::team::Ollama {
         server: server(false),
-        template: config::team::Template::Server,
-        constrain: config::team::Constrain::JsonSchema,
-        n_predict: None,
-        merge_adjacent: false,
+        num_ctx: None,
+        num_predict: None,
         sampling: config::team::Sampling::default(),
     };
-    let other = crate::llamacpp::LlamaCppProtocol::new(other);
+    let other = crate::ollama::OllamaProtocol::new(other);
     for _ in 0..2 {
         let (body, _) = sent(&OpenAiProtocol::new(options(|_| ())), &conversation).unwrap();
         assert_eq!(body["tools"][0]["function"]["parameters"], plain);
@@ -363,5 +361,7 @@ fn tools_are_sent_as_the_team_wrote_them() {
             );
             assert!(body.contains(&function), "{body}");
         }
+        keep_alive: None,
+        think: None,
     }
 }

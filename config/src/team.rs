@@ -205,12 +205,14 @@ pub struct OpenAi {
     pub server: Server,
     /// Whether schemas are sent with `strict: true`, in the form that strict servers take.
     pub strict: bool,
-    /// Whether neighbouring messages of one role are sent as one, and a short reply of the model is
-    /// put between the result of a tool and what a user says next, as strict chat templates and
-    /// Mistral's servers want.
+    /// Whether neighbouring messages of one role are sent as one, a short reply of the model is put
+    /// between the result of a tool and what a user says next, and ids of calls have nine letters and
+    /// digits, as strict chat templates and Mistral's servers want.
     pub merge_adjacent: bool,
     /// The name under which the request says how many tokens the reply may have.
     pub tokens_field: TokensField,
+    /// Whether the request for a stream asks that tokens be counted.
+    pub stream_usage: bool,
 }
 
 /// A server of llama.cpp.
@@ -226,8 +228,9 @@ pub struct LlamaCpp {
     pub n_predict: Option<u64>,
     /// How the next token is chosen.
     pub sampling: Sampling,
-    /// Whether neighbouring messages of one role are sent as one, and a short reply of the model is
-    /// put between the result of a tool and what a user says next.
+    /// Whether neighbouring messages of one role are sent as one, a short reply of the model is put
+    /// between the result of a tool and what a user says next, and ids of calls have nine letters and
+    /// digits.
     pub merge_adjacent: bool,
 }
 

@@ -53,6 +53,7 @@ fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 4] {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::default(),
+        stream_usage: true,
     };
     let ollama = Ollama {
         server: server(url.to_owned(), stream),

@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[RawProvider])] = &[
     ("merge_adjacent", &[OpenAi, LlamaCpp]),
     ("reasoning", &[OpenAi, LlamaCpp, Anthropic]),
     ("tokens_field", &[OpenAi]),
+    ("stream_usage", &[OpenAi]),
     ("template", &[LlamaCpp]),
     ("constrain", &[LlamaCpp]),
     ("n_predict", &[LlamaCpp]),
@@ -151,6 +152,7 @@ impl RawProvider {
                 "`reply_tokens_max` in the limits of an agent".to_owned()
             }
             "stop_sequences" => "`stop` beside it".to_owned(),
+            "stream_options" if self == OpenAi => "`stream_usage` beside it".to_owned(),
             "options" => "its options beside it, such as `num_ctx`".to_owned(),
             _ => return "remove it from `extra_body`".to_owned(),
         };
@@ -259,6 +261,7 @@ impl Compiler<'_> {
                 strict: raw.strict.unwrap_or(false),
                 merge_adjacent: raw.merge_adjacent.unwrap_or(false),
                 tokens_field: raw.tokens_field.unwrap_or_default(),
+                stream_usage: raw.stream_usage.unwrap_or(true),
             }),
             LlamaCpp => Provider::LlamaCpp(team::LlamaCpp {
                 server,

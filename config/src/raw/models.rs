@@ -73,7 +73,7 @@ pub(crate) struct RawModel {
     /// Provider `openai`: whether schemas are sent with `strict: true`, in the form that strict servers take.
     #[schemars(extend("default" = false))]
     pub(crate) strict: Option<bool>,
-    /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one, and a short reply of the model is put between the result of a tool and what a user says next.
+    /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one, a short reply of the model is put between the result of a tool and what a user says next, and ids of calls are written as nine letters and digits.
     #[schemars(extend("default" = false))]
     pub(crate) merge_adjacent: Option<bool>,
     /// Providers `openai`, `llamacpp` and `anthropic`: whether the reasoning behind calls goes back to the model with them; by default not for `llamacpp`.
@@ -81,6 +81,9 @@ pub(crate) struct RawModel {
     /// Provider `openai`: the name under which the request says how many tokens the reply may have.
     #[schemars(extend("default" = "max_tokens"))]
     pub(crate) tokens_field: Option<TokensField>,
+    /// Provider `openai`: whether the request for a stream asks with `stream_options` that tokens be counted.
+    #[schemars(extend("default" = true))]
+    pub(crate) stream_usage: Option<bool>,
     /// Provider `llamacpp`: who turns messages into a prompt, and how.
     #[schemars(extend("default" = "server"))]
     pub(crate) template: Option<Template>,

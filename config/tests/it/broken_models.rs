@@ -148,6 +148,12 @@ fn one_fault_in_a_model() {
             "remove it from `extra_body`",
         ),
         (
+            "[models.n]\nprovider = 'openai'\nmodel = 'x'\nbase_url = 'http://h'\nextra_body = { stream_options = {} }",
+            11,
+            "`stream_options` of the request is written by the runtime",
+            "write `stream_usage` beside it",
+        ),
+        (
             "[models.n]\nprovider = 'openai'\nmodel = 'x'\nbase_url = 'http://h'\nextra_body = { max_completion_tokens = 9 }",
             11,
             "`max_completion_tokens` of the request is written by the runtime",

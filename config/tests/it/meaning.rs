@@ -45,6 +45,7 @@ model = "small-1"
 dialect = "schema"
 concurrency = 2
 reasoning = false
+stream_usage = false
 
 [team]
 entry = "lead"
@@ -152,18 +153,17 @@ fn models() {
     assert_eq!((big.reasoning, small.reasoning), (true, false));
     assert_eq!((big.requests_per_minute, big.tokens_per_minute), (Some(60), Some(90_000)));
     assert_eq!((small.requests_per_minute, small.tokens_per_minute), (None, None));
-    let Provider::OpenAi(OpenAi { server, strict, merge_adjacent, tokens_field }) = &big.provider
-    else {
-        panic!("{big:?}")
-    };
+    let Provider::OpenAi(options) = &big.provider else { panic!("{big:?}") };
+    let OpenAi { server, strict, merge_adjacent, tokens_field, stream_usage } = options;
     let Server { base_url, api_key, stream, temperature, extra_body, .. } = server;
     assert_eq!(base_url, "https://host/v1");
     assert_eq!((server.concurrency, team.weight), (Some(5), 1));
     assert_eq!(*api_key, Some(SecretRef::File(PathBuf::from("folder/keys/big"))));
     assert_eq!((*stream, *strict, *temperature), (true, true, Some(1.0)));
     assert_eq!((*merge_adjacent, *tokens_field), (false, TokensField::MaxCompletionTokens));
+    assert!(*stream_usage);
     let Provider::OpenAi(small) = &small.provider else { panic!("{small:?}") };
-    assert_eq!(small.tokens_field, TokensField::MaxTokens);
+    assert_eq!((small.tokens_field, small.stream_usage), (TokensField::MaxTokens, false));
     let written = serde_json::to_string(extra_body).unwrap();
     assert_eq!(written, r#"{"seed":7,"nested":{"b":1,"a":[true,0.5]}}"#);
 }

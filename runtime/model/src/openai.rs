@@ -39,7 +39,8 @@ const REASONING: &str = "reasoning";
 /// The longest id of a call that all servers take, in bytes; that of OpenAI's own takes no longer one.
 const ID_BYTES_MAX: usize = 40;
 
-/// The letters and digits of a shorter one: so many, and nothing else, is what Mistral's takes.
+/// The letters and digits of one that all servers take: so many, and nothing else, is what
+/// Mistral's wants.
 const ID_CHARS: usize = 9;
 
 /// What a message takes besides its text, in bytes, about.
@@ -89,7 +90,7 @@ impl Protocol for OpenAiProtocol {
     }
 
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
-        let OpenAi { server, merge_adjacent, tokens_field, .. } = &self.options;
+        let OpenAi { server, merge_adjacent, tokens_field, stream_usage, .. } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
@@ -102,7 +103,7 @@ impl Protocol for OpenAiProtocol {
         body.set_some("temperature", server.temperature);
         body.set_list("stop", stops(head, &server.stop));
         body.set("stream", server.stream);
-        if server.stream {
+        if server.stream && *stream_usage {
             body.set("stream_options", json!({"include_usage": true}));
         }
         body.extend(&server.extra_body);
@@ -122,6 +123,15 @@ fn tool(tool: &ToolSpec) -> FunctionTool<'_> {
     lowered_function_tool(tool, parameters(&tool.parameters))
 }
 
+/// Which ids of calls a server takes.
+#[derive(Clone, Copy)]
+enum Ids {
+    /// Those of [`ID_BYTES_MAX`] at most.
+    Short,
+    /// Those of [`ID_CHARS`] letters and digits, as Mistral's does.
+    Plain,
+}
+
 /// Writes the messages of a conversation.
 pub(crate) fn set_messages(
     body: &mut Body,
@@ -131,10 +141,13 @@ pub(crate) fn set_messages(
 ) -> Result<(), String> {
     let written = if merge {
         let merged = merge_adjacent(conversation.said(), to);
-        let write = |message: &Cow<'_, Message>| chat_message(message, carried(message, to));
+        let write =
+            |message: &Cow<'_, Message>| chat_message(message, carried(message, to), Ids::Plain);
         merged.iter().map(write).collect()
     } else {
-        conversation.messages.written(to, CHAT, chat_message)
+        let write =
+            |message: &_, reasoning: Option<&_>| chat_message(message, reasoning, Ids::Short);
+        conversation.messages.written(to, CHAT, write)
     };
     body.set_written("messages", written.map_err(|error| error.to_string())?);
     Ok(())
@@ -145,6 +158,7 @@ pub(crate) fn set_messages(
 fn chat_message(
     message: &Message,
     reasoning: Option<&Reasoning>,
+    ids: Ids,
 ) -> serde_json::Result<WrittenPart> {
     let mut json = Vec::with_capacity(message.content().len() + MESSAGE_BYTES);
     match message {
@@ -155,10 +169,10 @@ fn chat_message(
             let content = (calls.is_empty() || !content.is_empty()).then_some(content);
             put(&mut json, r#"{"role":"assistant","content":"#, &content)?;
             put_reasoning(&mut json, reasoning)?;
-            put_calls(&mut json, calls, reasoning)?;
+            put_calls(&mut json, calls, reasoning, ids)?;
         }
         Message::Tool { call_id, name, content } => {
-            put(&mut json, r#"{"role":"tool","tool_call_id":"#, &lowered_id(call_id))?;
+            put(&mut json, r#"{"role":"tool","tool_call_id":"#, &lowered_id(call_id, ids))?;
             put(&mut json, r#","name":"#, name)?;
             put(&mut json, r#","content":"#, content)?;
         }
@@ -185,6 +199,7 @@ fn put_calls(
     json: &mut Vec<u8>,
     calls: &[ToolCall],
     reasoning: Option<&Reasoning>,
+    ids: Ids,
 ) -> serde_json::Result<()> {
     if calls.is_empty() {
         return Ok(());
@@ -192,7 +207,7 @@ fn put_calls(
     let extra = |at| reasoning?.calls.get(at).filter(|extra: &&Value| !extra.is_null());
     for (at, call) in calls.iter().enumerate() {
         let before = if at == 0 { r#","tool_calls":[{"id":"# } else { r#",{"id":"# };
-        put(json, before, &lowered_id(&call.id))?;
+        put(json, before, &lowered_id(&call.id, ids))?;
         put(json, r#","type":"function","function":{"name":"#, &call.name)?;
         put(json, r#","arguments":"#, &arguments_text(call))?;
         json.push(b'}');
@@ -205,10 +220,14 @@ fn put_calls(
     Ok(())
 }
 
-/// Returns the id of a call as all servers take it, the same for a call and its result: one that
-/// another server gave may be too long.
-fn lowered_id(id: &str) -> Cow<'_, str> {
-    if id.len() <= ID_BYTES_MAX {
+/// Returns the id of a call as a server takes it, the same for a call and its result: one that
+/// another server gave may be too long, or of another form.
+fn lowered_id(id: &str, ids: Ids) -> Cow<'_, str> {
+    let is_taken = match ids {
+        Ids::Short => id.len() <= ID_BYTES_MAX,
+        Ids::Plain => id.len() == ID_CHARS && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+    };
+    if is_taken {
         return Cow::Borrowed(id);
     }
     let letter = |byte: &u8| char::from_digit(u32::from(*byte) % 36, 36);

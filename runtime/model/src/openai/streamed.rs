@@ -19,6 +19,7 @@ fn protocol() -> OpenAiProtocol {
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
     };
+        stream_usage: true,
     OpenAiProtocol::new(options)
 }
 

@@ -15,6 +15,7 @@ fn protocol() -> OpenAiProtocol {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
+        stream_usage: true,
     };
     OpenAiProtocol::new(options)
 }

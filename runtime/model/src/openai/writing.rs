@@ -14,6 +14,7 @@ fn options(change: impl FnOnce(&mut OpenAi)) -> OpenAi {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
+        stream_usage: true,
     };
     change(&mut options);
     options
@@ -76,30 +77,48 @@ fn the_history_is_sent_in_order_and_arguments_as_they_are_if_they_are_an_object(
 fn ids_of_calls_are_such_as_all_servers_take() {
     let key = "0123456789abcdef0123456789abcdef";
     let long = format!("chatcmpl-tool-{key}");
-    for (id, is_kept) in [
-        ("a", true),
-        ("call_7", true),
-        (key, true),
-        (&*"x".repeat(40), true),
-        (&*"x".repeat(41), false),
-        (&*long, false),
+    // Whether it is kept by servers that take any, and by those that take one form alone.
+    for (id, are_kept) in [
+        ("", [true, false]),
+        ("a", [true, false]),
+        ("call_7", [true, false]),
+        ("call00007", [true, true]),
+        ("D681PevKs", [true, true]),
+        ("call_0007", [true, false]),
+        ("call00ä7", [true, false]),
+        ("call000007", [true, false]),
+        (key, [true, false]),
+        (&*"x".repeat(40), [true, false]),
+        (&*"x".repeat(41), [false, false]),
+        (&*long, [false, false]),
     ] {
-        let sent = lowered_id(id);
-        assert_eq!(sent == id, is_kept, "{id}: {sent}");
-        let is_short = sent.len() == 9 && sent.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        assert!(is_kept || is_short, "{id}: {sent}");
+        for (ids, is_kept) in [Ids::Short, Ids::Plain].into_iter().zip(are_kept) {
+            let sent = lowered_id(id, ids);
+            assert_eq!(sent == id, is_kept, "{id}: {sent}");
+            let is_short = sent.len() == 9 && sent.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            assert!(is_kept || is_short, "{id}: {sent}");
+        }
     }
-    let ids: std::collections::HashSet<String> =
-        (0..1000).map(|number| lowered_id(&format!("{long}{number}")).into_owned()).collect();
+    let lowered = |number| lowered_id(&format!("{long}{number}"), Ids::Short).into_owned();
+    let ids: std::collections::HashSet<String> = (0..1000).map(lowered).collect();
     assert_eq!(ids.len(), 1000);
-    let call = ToolCall { id: long.clone(), name: "f".to_owned(), arguments: "{}".to_owned() };
-    let result =
-        Message::Tool { call_id: long.clone(), name: "f".to_owned(), content: "1".to_owned() };
-    let messages = vec![user("?"), said("", vec![call]), result];
-    let bytes = body(&options(|_| ()), &conversation(Head::default(), messages, None)).unwrap();
-    let sent: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], *lowered_id(&long));
-    assert_eq!(sent["messages"][2]["tool_call_id"], *lowered_id(&long));
+    for (merge_adjacent, ids) in [(false, Ids::Short), (true, Ids::Plain)] {
+        for id in ["call_49c89af0", "D681PevKs", &long] {
+            let call =
+                ToolCall { id: id.to_owned(), name: "f".to_owned(), arguments: "{}".to_owned() };
+            let result = Message::Tool {
+                call_id: id.to_owned(),
+                name: "f".to_owned(),
+                content: "1".to_owned(),
+            };
+            let messages = vec![user("?"), said("", vec![call]), result];
+            let options = options(|o| o.merge_adjacent = merge_adjacent);
+            let bytes = body(&options, &conversation(Head::default(), messages, None)).unwrap();
+            let sent: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], *lowered_id(id, ids));
+            assert_eq!(sent["messages"][2]["tool_call_id"], *lowered_id(id, ids));
+        }
+    }
 }
 
 #[test]
@@ -159,7 +178,11 @@ fn a_message_is_written_in_one_form_to_the_byte() {
             let protocol = OpenAiProtocol::new(options(|o| o.merge_adjacent = merge_adjacent));
             let to = crate::fixture::asked();
             let body = protocol.body(&conversation, Some(&to)).unwrap().write().unwrap();
-            let expected = format!(r#"{{"model":"m","messages":[{expected}],"stream":false}}"#);
+            let mut expected = format!(r#"{{"model":"m","messages":[{expected}],"stream":false}}"#);
+            for id in ["1", "2", "\t", "\""].iter().filter(|_| merge_adjacent) {
+                let as_sent = |id: &str| format!("id\":{}", json!(id));
+                expected = expected.replace(&as_sent(id), &as_sent(&lowered_id(id, Ids::Plain)));
+            }
             assert_eq!(String::from_utf8(body).unwrap(), expected);
         }
     }
@@ -226,6 +249,15 @@ fn options_become_fields() {
             Some(9),
             with(json!({
             "max_tokens": 9, "stream": true, "stream_options": {"include_usage": true}})),
+        ),
+        (
+            options(|o| {
+                o.server.stream = true;
+                o.stream_usage = false;
+            }),
+            Head::default(),
+            None,
+            with(json!({"stream": true})),
         ),
         (
             options(|o| o.tokens_field = TokensField::MaxCompletionTokens),
@@ -329,6 +361,8 @@ fn parameters_of_tools_have_a_plain_object_at_their_root() {
         num_ctx: None,
         num_predict: None,
         sampling: config::team::Sampling::default(),
+        keep_alive: None,
+        think: None,
     };
     let other = crate::ollama::OllamaProtocol::new(other);
     for _ in 0..2 {
@@ -361,7 +395,5 @@ fn tools_are_sent_as_the_team_wrote_them() {
             );
             assert!(body.contains(&function), "{body}");
         }
-        keep_alive: None,
-        think: None,
     }
 }

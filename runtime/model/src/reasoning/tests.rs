@@ -19,6 +19,7 @@ fn openai(merge_adjacent: bool) -> OpenAiProtocol {
         strict: false,
         merge_adjacent,
         tokens_field,
+        stream_usage: true,
     })
 }
 

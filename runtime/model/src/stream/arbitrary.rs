@@ -20,6 +20,7 @@ fn protocols() -> [Box<dyn Protocol>; 4] {
             strict: false,
             merge_adjacent: false,
             tokens_field: TokensField::MaxTokens,
+            stream_usage: true,
         })),
         Box::new(LlamaCppProtocol::new(LlamaCpp {
             server: server(true),

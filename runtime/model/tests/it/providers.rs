@@ -56,6 +56,7 @@ fn openai(server: Served) -> Provider {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
+        stream_usage: true,
     })
 }
 

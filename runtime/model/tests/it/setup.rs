@@ -42,6 +42,7 @@ pub(crate) fn openai(base_url: &str, stream: bool) -> OpenAi {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
+        stream_usage: true,
     }
 }
 

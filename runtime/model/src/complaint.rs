@@ -42,11 +42,27 @@ const REFUSED: &[&str] = &[
 /// Words by which servers say that what their model wrote is no call, or no JSON, that they can read.
 const UNREADABLE: &[&str] = &["tool_use_failed", "json_validate_failed"];
 
-/// Words by which servers refuse the order of the messages.
-const ORDER: &[&str] = &["Unexpected role 'user' after role 'tool'", "roles must alternate"];
+/// How servers without such words begin to say it: llama.cpp, Ollama, and Ollama of models that
+/// write calls as XML.
+const UNREADABLE_STARTS: [&str; 3] =
+    [UNREAD_AT, "error parsing tool call: ", "XML syntax error on line "];
 
-/// What is added to them.
-const ORDER_ADVICE: &str = "; such a server needs `merge_adjacent = true` of the model";
+/// How llama.cpp begins, before the place, a colon and the text from there on. What Ollama tells
+/// of the text are the arguments of a call without its name, which are of no use.
+const UNREAD_AT: &str = "Failed to parse input at pos ";
+
+/// Words by which servers refuse what can be asked otherwise, and what is added to them: the order
+/// of the messages, and a field that they do not know.
+const ADVICE: [(&[&str], &str); 2] = [
+    (
+        &["Unexpected role 'user' after role 'tool'", "roles must alternate"],
+        "; such a server needs `merge_adjacent = true` of the model",
+    ),
+    (
+        &[r#""stream_options","include_usage""#, r#""body","stream_options""#],
+        "; such a server needs `stream_usage = false` of the model",
+    ),
+];
 
 /// A provider's error object, read from any of the forms in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,16 +83,28 @@ impl Complaint {
     /// Reads the body of an answer that reports an error, JSON or not.
     pub(crate) fn from_body(body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
-            Ok(value @ Json::Object(_)) => Self::from_answer(&value).unwrap_or_else(|| {
-                Self::from_value(fields::get(&value, "detail").unwrap_or(&value))
-            }),
+            Ok(value @ (Json::Object(_) | Json::Array(_))) => Self::from_answer(&value)
+                .unwrap_or_else(|| {
+                    Self::from_value(fields::get(&value, "detail").unwrap_or(&value))
+                }),
             _ => Self::from_value(&Json::Str(String::from_utf8_lossy(body))),
         }
     }
 
-    /// Reads the `error` of an answer, if it has one.
+    /// Reads the error of an answer, if it has one or is one.
     pub(crate) fn from_answer(answer: &Json<'_>) -> Option<Self> {
-        fields::get(answer, "error").filter(|error| !error.is_null()).map(Self::from_value)
+        // Google puts the object into a list.
+        let answer = answer.as_array().and_then(<[_]>::first).unwrap_or(answer);
+        if let Some(error) = fields::get(answer, "error").filter(|error| says_something(error)) {
+            return Some(Self::from_value(error));
+        }
+        let is_error = fields::word(answer, "object")
+            .is_some_and(|object| object.eq_ignore_ascii_case("error"));
+        if is_error {
+            return Some(Self::from_value(answer));
+        }
+        let is_alone = answer.as_object().is_some_and(|fields| fields.len() == 1);
+        fields::get(answer, "detail").filter(|_| is_alone).map(Self::from_value)
     }
 
     /// Reads an error object, or a text in its place.
@@ -109,7 +137,8 @@ impl Complaint {
         let unread = || {
             // Without a bracket it is no call, but Groq's own words in place of one.
             let text = fields::text(fields::get(error, "failed_generation"));
-            text.contains(['{', '[', '<', '(']).then(|| text.into_owned())
+            let is_call = text.contains(['{', '[', '<', '(']);
+            is_call.then(|| text.into_owned()).or_else(|| unread_rest(error))
         };
         Self { unread: complaint.is_unreadable().then(unread).flatten(), ..complaint }
     }
@@ -133,6 +162,7 @@ impl Complaint {
     /// time.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.is_one_of(UNREADABLE)
+            || UNREADABLE_STARTS.iter().any(|start| self.message.starts_with(start))
     }
 
     /// Blots out a secret, which some providers repeat in what they say.
@@ -157,10 +187,34 @@ impl fmt::Display for Complaint {
     }
 }
 
+/// Returns whether something stands in the field of an error; some servers have it in every answer.
+fn says_something(error: &Json<'_>) -> bool {
+    match error {
+        Json::Null | Json::Bool(false) => false,
+        Json::Str(text) => !text.trim().is_empty(),
+        Json::Object(fields) => !fields.is_empty(),
+        Json::Array(list) => !list.is_empty(),
+        Json::Bool(true) | Json::Number(_) => true,
+    }
+}
+
+/// Returns the text from where llama.cpp could not read on, if a call may begin there: it may as
+/// well be amid one, of which nothing can be made.
+fn unread_rest(error: &Json<'_>) -> Option<String> {
+    let message = fields::text(fields::get(error, "message"));
+    let (place, rest) = message.trim_start().strip_prefix(UNREAD_AT)?.split_once(": ")?;
+    let is_place = place.bytes().all(|byte| byte.is_ascii_digit());
+    let begins = rest.trim_start();
+    let is_begun = begins.starts_with("</");
+    (is_place && begins.starts_with(['{', '[', '<']) && !is_begun).then(|| rest.to_owned())
+}
+
 /// Adds to a message what helps against what a server says.
 fn advised(mut message: String, said: &str) -> String {
-    if ORDER.iter().any(|words| said.contains(words)) {
-        message.push_str(ORDER_ADVICE);
+    for (words, advice) in ADVICE {
+        if words.iter().any(|words| said.contains(words)) {
+            message.push_str(advice);
+        }
     }
     message
 }
@@ -178,7 +232,7 @@ mod tests {
 
     #[test]
     fn every_form_of_error_body_is_read() {
-        let cases: [(&str, Option<u16>, &str); 10] = [
+        let cases: [(&str, Option<u16>, &str); 15] = [
             (
                 r#"{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}"#,
                 None,
@@ -198,6 +252,15 @@ mod tests {
                 "BadRequestError: too long",
             ),
             (r#"{"detail":"Not Found"}"#, None, "Not Found"),
+            (r#"{"detail":"Not Found","path":"/v1"}"#, None, "Not Found"),
+            (r#"{"error":"","path":"/v1"}"#, None, r#"{"error":"","path":"/v1"}"#),
+            (
+                r#"[{"error":{"code":400,"message":"bad key","status":"INVALID_ARGUMENT"}}]"#,
+                Some(400),
+                "bad key",
+            ),
+            ("[]", None, "[]"),
+            (r#"["no"]"#, None, r#"["no"]"#),
             (r#"{"detail":[{"msg":"field required"}]}"#, None, r#"[{"msg":"field required"}]"#),
             ("<html>Bad Gateway</html>\n", None, "<html>Bad Gateway</html>"),
             ("", None, "no reason given"),
@@ -210,33 +273,76 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_the_order_of_messages_gets_advice() {
-        let advice = "; such a server needs `merge_adjacent = true` of the model";
-        for (body, text, is_advised) in [
+    fn an_answer_is_an_error_if_it_says_one() {
+        for (answer, expected) in [
+            (r#"{"error":{"message":"busy"},"choices":[]}"#, Some("busy")),
+            (r#"{"error":"busy"}"#, Some("busy")),
+            (r#"{"error":["busy"]}"#, Some(r#"["busy"]"#)),
+            (r#"[{"error":{"message":"busy"}}]"#, Some("busy")),
+            (r#"{"object":"error","message":"busy","code":500}"#, Some("busy")),
+            (r#"{"object":"Error","detail":"no","message":"busy"}"#, Some("busy")),
+            (r#"{"detail":"busy"}"#, Some("busy")),
+            (r#"{"error":null,"choices":[]}"#, None),
+            (r#"{"error":"","choices":[]}"#, None),
+            (r#"{"error":" ","choices":[]}"#, None),
+            (r#"{"error":{},"choices":[]}"#, None),
+            (r#"{"error":[],"choices":[]}"#, None),
+            (r#"{"error":false,"choices":[]}"#, None),
+            (r#"{"object":"chat.completion.chunk","detail":"high","choices":[]}"#, None),
+            ("[]", None),
+            ("7", None),
+        ] {
+            let value: Json<'_> = serde_json::from_str(answer).unwrap();
+            let found = Complaint::from_answer(&value).map(|complaint| complaint.message);
+            assert_eq!(found.as_deref(), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_can_be_asked_otherwise_gets_advice() {
+        let merge = "; such a server needs `merge_adjacent = true` of the model";
+        let usage = "; such a server needs `stream_usage = false` of the model";
+        for (body, text, advice) in [
+            (
+                r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","stream_options","include_usage"],"msg":"Extra inputs are not permitted","input":true}]},"type":"invalid_request_error","param":null,"code":null}"#,
+                r#"invalid_request_error: {"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","stream_options","include_usage"],"msg":"Extra inputs are not permitted","input":true}]},"type":"invalid_request_error","param":null,"code":null}"#,
+                usage,
+            ),
+            (
+                r#"{"detail":[{"loc":["body","stream_options"],"msg":"extra"}]}"#,
+                r#"[{"loc":["body","stream_options"],"msg":"extra"}]"#,
+                usage,
+            ),
+            // The whole request, as some tell it.
+            (
+                r#"{"detail":[{"loc":["body","x"],"input":{"stream_options":{"include_usage":true}}}]}"#,
+                r#"[{"loc":["body","x"],"input":{"stream_options":{"include_usage":true}}}]"#,
+                "",
+            ),
             (
                 r#"{"object":"error","message":"Unexpected role 'user' after role 'tool'","type":"invalid_request_message_order","param":null,"code":"3230"}"#,
                 "3230: Unexpected role 'user' after role 'tool'",
-                true,
+                merge,
             ),
             (
                 r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"message\":\"Unexpected role 'user' after role 'tool'\"}"}}}"#,
                 "Provider returned error",
-                true,
+                merge,
             ),
             (
                 r#"{"error":{"message":"Conversation roles must alternate user/assistant/.."}}"#,
                 "Conversation roles must alternate user/assistant/..",
-                true,
+                merge,
             ),
-            ("roles must alternate", "roles must alternate", true),
+            ("roles must alternate", "roles must alternate", merge),
             (
                 r#"{"error":"Unexpected role 'tool' after role 'user'"}"#,
                 "Unexpected role 'tool' after role 'user'",
-                false,
+                "",
             ),
         ] {
-            let expected = format!("{text}{}", if is_advised { advice } else { "" });
-            assert_eq!(Complaint::from_body(body.as_bytes()).to_string(), expected, "{body}");
+            let told = Complaint::from_body(body.as_bytes()).to_string();
+            assert_eq!(told, format!("{text}{advice}"), "{body}");
         }
     }
 
@@ -253,6 +359,28 @@ mod tests {
         ] {
             let kind = "invalid_request_error";
             let error = json!({"type": kind, "code": code, "failed_generation": generation});
+            let complaint = Complaint::from_body(json!({"error": error}).to_string().as_bytes());
+            assert_eq!(complaint.is_unreadable(), is_unreadable, "{error}");
+            assert_eq!(complaint.unread.as_deref(), unread, "{error}");
+        }
+        let long = format!("<tool_call>{}</tool_call>", "x".repeat(2 * MESSAGE_CHARS_MAX));
+        let at = |place: &str, rest: &str| {
+            json!({"code": 500, "type": "server_error",
+            "message": format!("Failed to parse input at pos {place}: {rest}")})
+        };
+        for (error, is_unreadable, unread) in [
+            (at("395", "<|tool_call_start|>[now()]"), true, Some("<|tool_call_start|>[now()]")),
+            (at("0", &long), true, Some(&*long)),
+            (at("7", "\n[{\"name\":\"now\"}]"), true, Some("\n[{\"name\":\"now\"}]")),
+            (at("12", "</tool_call>"), true, None),
+            (at("12", "and {so on"), true, None),
+            (at("12", ""), true, None),
+            (at("<x>", "<y>"), true, None),
+            // Of the call there are the arguments alone.
+            (json!("error parsing tool call: raw='{\"a\":1}]', err=invalid"), true, None),
+            (json!("XML syntax error on line 35: element <a> closed by </b>"), true, None),
+            (json!("they say: error parsing tool call: raw='{}'"), false, None),
+        ] {
             let complaint = Complaint::from_body(json!({"error": error}).to_string().as_bytes());
             assert_eq!(complaint.is_unreadable(), is_unreadable, "{error}");
             assert_eq!(complaint.unread.as_deref(), unread, "{error}");

@@ -190,6 +190,7 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::breaker::Sign;
 
     type Headers<'a> = &'a [(&'a str, &'a str)];
 
@@ -220,6 +221,17 @@ mod tests {
                 let class = Class::of(&error, Came::Nothing);
                 assert_eq!(class, Class { code, repeat }, "{status} {word}");
             }
+        }
+        for body in [
+            r#"{"error":"error parsing tool call: raw='{\"a\":1}]', err=invalid character ']'"}"#,
+            r#"{"error":{"code":500,"message":"Failed to parse input at pos 3: now()"}}"#,
+        ] {
+            let complaint = Complaint::from_body(body.as_bytes()).into();
+            let advice = Advice::default();
+            let error = Error::Status { status: 500, complaint, advice, request: None };
+            let class = Class { code: ErrorCode::ModelProtocol, repeat: Repeat::Spoilt };
+            assert_eq!(Class::of(&error, Came::Nothing), class, "{body}");
+            assert_eq!(error.sign(), Sign::Up, "{body}");
         }
     }
 

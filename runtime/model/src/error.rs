@@ -11,6 +11,10 @@ use crate::retry::Advice;
 /// models write, and little enough to be held once for every place.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 << 20;
 
+/// The most bytes read of an answer that reports an error. Only its beginning is told, but what a
+/// model wrote may stand in it.
+pub(crate) const COMPLAINT_BYTES_MAX: usize = 256 << 10;
+
 /// The most calls in one reply; a reply with more is no honest one.
 pub(crate) const CALLS_MAX: usize = 256;
 

@@ -13,17 +13,14 @@ use wire::{ErrorCode, WireError};
 use crate::answer::{Answer, Received};
 use crate::complaint::{Complaint, excerpt};
 use crate::draft::{self, Draft};
-use crate::error::{Error, REPLY_BYTES_MAX};
+use crate::error::{COMPLAINT_BYTES_MAX, Error, REPLY_BYTES_MAX};
 use crate::provider::{Heard, Protocol};
 use crate::retry::Advice;
 use crate::stream::{Framing, StreamReader};
 
-/// The most bytes read of an answer that reports an error. Only its beginning is told, but what a
-/// model wrote may stand in it.
-const COMPLAINT_BYTES_MAX: usize = 256 << 10;
-
 /// How long the end of a stream is awaited after the model has finished: token counts come in it,
-/// which are good to have and not worth failing a whole reply.
+/// which are good to have and not worth failing a whole reply. Where it finished beside a piece of the
+/// reply, the end is awaited as long as another piece, which may come.
 const TAIL_WAIT: Duration = Duration::from_secs(2);
 
 /// A server that speaks one protocol.
@@ -111,7 +108,8 @@ impl Endpoint {
         let mut tail = None;
         while !reader.is_done() {
             let limit = if reader.is_finished() {
-                let tail_wait = TAIL_WAIT.min(self.idle);
+                let tail_wait =
+                    if reader.is_ending() { TAIL_WAIT.min(self.idle) } else { self.idle };
                 let until = *tail.get_or_insert_with(|| Instant::now() + tail_wait);
                 until.saturating_duration_since(Instant::now())
             } else {

@@ -7,6 +7,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::error::{CALLS_MAX, REPLY_BYTES_MAX};
 use crate::fixture::{answer, assert_cut, assert_streams, call, server, streamed};
+use crate::stream::StreamReader;
 
 fn read(stream: &[u8], cut: usize) -> (Result<Answer, Error>, String) {
     streamed(&protocol(), stream, cut)
@@ -18,6 +19,7 @@ fn protocol() -> OpenAiProtocol {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
+    };
     };
         stream_usage: true,
     OpenAiProtocol::new(options)
@@ -134,6 +136,53 @@ fn whole_streams_give_the_reply_wherever_they_are_split() {
                 vec![call("", "add", r#"{"x":1}"#), call("", "add", r#"{"x":2}"#)],
                 FinishReason::ToolCalls,
             ),
+        (
+            "two names under one index, without ids",
+            sse(&[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"clock","arguments":""}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}"#,
+                CALLS,
+            ]),
+            answer(
+                "",
+                vec![call("", "clock", ""), call("", "weather", r#"{"city":"Oslo"}"#)],
+                FinishReason::ToolCalls,
+            ),
+        ),
+        (
+            "two names under one index and one id",
+            sse(&[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"clock","arguments":"{}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}"#,
+                CALLS,
+            ]),
+            answer(
+                "",
+                vec![call("x", "clock", "{}"), call("x", "weather", r#"{"city":"Oslo"}"#)],
+                FinishReason::ToolCalls,
+            ),
+        ),
+        (
+            "one call under two indexes",
+            sse(&[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"exec","arguments":""}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"x","function":{"name":"exec","arguments":"{}"}}]}}]}"#,
+                CALLS,
+            ]),
+            answer("", vec![call("x", "exec", "{}")], FinishReason::ToolCalls),
+        ),
+        (
+            "events without data, and fields of errors that say nothing",
+            sse(&[
+                "",
+                r#"{"choices":[{"delta":{"content":"a"}}],"error":{}}"#,
+                " ",
+                r#"{"choices":[{"delta":{"content":"b"}}],"error":""}"#,
+                STOP,
+            ]),
+            answer("ab", vec![], FinishReason::Stop),
+        ),
         ),
         (
             "calls without index",

@@ -49,6 +49,18 @@ async fn one_reply_comes_in_many_forms() {
         Step::Drip(comments, Duration::from_millis(5)),
     ];
     let slowly = Duration::from_micros(100);
+    // Each piece says that the model stopped, and the next one comes when an end is long overdue.
+    let ended = |text: &str| text.replace("}}]}", "},\"finish_reason\":\"stop\"}]}");
+    let piece = |text: &str| Step::Send(format!("data: {text}\n\n").into_bytes());
+    let ended_often = vec![
+        Step::Send(stream_head()),
+        piece(&ended(TEXT_1)),
+        Step::Pause(Duration::from_millis(2_500)),
+        piece(&ended(TEXT_2)),
+        Step::Pause(Duration::from_millis(2_500)),
+        piece(USAGE),
+        piece("[DONE]"),
+    ];
     let cases = [
         ("one piece", false, vec![Step::Send(said("Hällo 😀"))]),
         ("byte by byte", false, vec![Step::Drip(said("Hällo 😀"), slowly)]),
@@ -62,6 +74,7 @@ async fn one_reply_comes_in_many_forms() {
         ("a stream that stays open without an end marker", true, silent_tail),
         ("a stream that goes on without an end marker", true, endless_tail),
         ("a stream with something else behind it", true, junk_tail),
+        ("a stream that ends with every piece", true, ended_often),
     ];
     for (name, stream, play) in cases {
         let mut server = Server::start(vec![play]).await;
@@ -79,14 +92,30 @@ async fn one_reply_comes_in_many_forms() {
 }
 
 #[tokio::test]
+async fn a_reply_that_goes_on_after_its_end_and_is_cut_is_asked_for_again() {
+    let ended = |text: &str| text.replace("}}]}", "},\"finish_reason\":\"stop\"}]}");
+    let cut = chunked(&[&ended(TEXT_1), &ended(TEXT_2)], false);
+    let mut server = Server::start(vec![vec![Step::Send(cut)], vec![Step::Send(said("Hi"))]]).await;
+    let client = client(&model(Provider::OpenAi(openai(&server.base_url, true))));
+    let (result, _) = turn(&client, &conversation(vec![user("hi")])).await;
+    assert_eq!(result.unwrap().content.as_str(), "Hi");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
 async fn what_a_server_cannot_read_of_a_reply_is_the_reply() {
     let text = r#"<function=now{"zone":"UTC"}</function>"#;
     let error = json!({"message": "Failed to call a function.", "type": "invalid_request_error",
         "code": "tool_use_failed", "failed_generation": text});
     let error = json!({ "error": error }).to_string();
-    let whole = answer(400, "content-type: application/json\r\nx-should-retry: false\r\n", &error);
+    let json = "content-type: application/json\r\n";
+    let whole = answer(400, &format!("{json}x-should-retry: false\r\n"), &error);
+    let unparsed = json!({"code": 500, "type": "server_error",
+        "message": format!("Failed to parse input at pos 7: {text}")});
+    let unparsed = answer(500, json, &json!({ "error": unparsed }).to_string());
     for (name, play, pieces) in [
         ("a status", whole, ""),
+        ("a status of the server", unparsed, ""),
         ("an event", chunked(&[&error], true), ""),
         ("an event after some text", chunked(&[TEXT_1, &error], true), "Hä"),
     ] {

@@ -119,6 +119,7 @@ impl Protocol for AnthropicProtocol {
             read_block(block, None, draft)?;
         }
         draft.finish(finish(answer));
+        draft.reopen_cut_call();
         Ok(())
     }
 
@@ -142,6 +143,7 @@ impl Protocol for AnthropicProtocol {
             "message_delta" => {
                 read_usage(event, draft);
                 draft.finish(fields::get(event, "delta").and_then(finish));
+                draft.reopen_cut_call();
             }
             "message_stop" => draft.done = true,
             // The ends of blocks, signs of life, and what may come later.
@@ -284,7 +286,9 @@ fn lowered_id(id: &str) -> String {
 
 /// Reads a block that is whole, or the beginning of one.
 fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
-    match fields::word(block, "type") {
+    let kind = fields::word(block, "type");
+    draft.in_call = kind == Some("tool_use");
+    match kind {
         Some("text") => {
             let text = fields::text(fields::get(block, "text"));
             draft.reasoning().note_text(index, &text);
@@ -325,11 +329,10 @@ fn read_delta(delta: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result
             draft.reasoning().extend_block(index, name, &text);
             Ok(())
         }
-        "input_json_delta" => draft.join_call(CallPiece {
-            index,
-            arguments: fields::text(fields::get(delta, "partial_json")).into_owned(),
-            ..CallPiece::default()
-        }),
+        // Also that of a tool which the provider itself calls, and which is no call of ours.
+        "input_json_delta" => {
+            draft.extend_call(index, &fields::text(fields::get(delta, "partial_json")))
+        }
         _ => Ok(()),
     }
 }

@@ -39,14 +39,49 @@ pub(crate) struct Draft {
     pub(crate) begun: bool,
     /// Whether the server has marked the end.
     pub(crate) done: bool,
+    /// Whether what came last of the reply is a call, where a protocol tells.
+    pub(crate) in_call: bool,
 }
 
 #[derive(Debug)]
 struct CallDraft {
     index: u64,
+    /// Whether the server gave the index.
+    is_given: bool,
     call: ToolCall,
     /// What stands beside it for the provider; null if nothing does.
     extra: Value,
+}
+
+impl CallDraft {
+    /// Takes over what another draft adds to this one if both are of one call, and returns whether
+    /// they are.
+    ///
+    /// Some servers stream a call again under another index. It has its id then, and of name and
+    /// arguments it has the same or nothing; other calls of one id are calls of their own.
+    fn takes(&mut self, again: &mut Self) -> bool {
+        let (call, other) = (&mut self.call, &mut again.call);
+        let is_same = |one: &str, two: &str| one == two || one.is_empty() || two.is_empty();
+        let is_again = self.is_given
+            && again.is_given
+            && !call.id.is_empty()
+            && call.id == other.id
+            && is_same(&call.name, &other.name)
+            && is_same(&call.arguments, &other.arguments);
+        if is_again {
+            for (own, more) in
+                [(&mut call.name, &mut other.name), (&mut call.arguments, &mut other.arguments)]
+            {
+                if own.is_empty() {
+                    *own = std::mem::take(more);
+                }
+            }
+            if self.extra.is_null() {
+                self.extra = again.extra.take();
+            }
+        }
+        is_again
+    }
 }
 
 /// A piece of a call, or a whole one.
@@ -95,15 +130,16 @@ impl Draft {
             self.reasoning.takes(length(&extra));
         }
         let call = ToolCall { id, name, arguments };
-        self.calls.push(CallDraft { index: index.unwrap_or(next), call, extra });
+        let is_given = index.is_some();
+        self.calls.push(CallDraft { index: index.unwrap_or(next), is_given, call, extra });
         Ok(())
     }
 
     /// Adds a piece to the call of its index.
     ///
     /// Some servers give every call the index 0, or none: a piece with a name begins another call
-    /// if its id is another, or if it has none, the call before has all its arguments and this one
-    /// brings its own.
+    /// if its name or its id is another, or if it has no id, the call before has all its arguments and
+    /// this one brings its own.
     pub(crate) fn join_call(&mut self, piece: CallPiece) -> Result<(), Error> {
         let known = match piece.index {
             Some(index) => self.calls.iter_mut().rfind(|draft| draft.index == index),
@@ -119,7 +155,8 @@ impl Draft {
                     !piece.arguments.is_empty() && is_whole()
                 }
             };
-            !piece.name.is_empty() && is_other()
+            let is_named = !call.name.is_empty() && call.name != piece.name;
+            !piece.name.is_empty() && (is_named || is_other())
         };
         match known {
             Some(CallDraft { call, extra, .. }) if !another(call) => {
@@ -138,6 +175,28 @@ impl Draft {
                 self.grow(bytes)
             }
             _ => self.push_call(piece),
+        }
+    }
+
+    /// Adds to the arguments of the call of an index, if there is one.
+    pub(crate) fn extend_call(&mut self, index: Option<u64>, arguments: &str) -> Result<(), Error> {
+        let known = self.calls.iter_mut().rfind(|draft| index.is_none_or(|it| draft.index == it));
+        let Some(CallDraft { call, .. }) = known else { return Ok(()) };
+        call.arguments.push_str(arguments);
+        self.grow(arguments.len())
+    }
+
+    /// Opens the arguments of the last call again if the reply was cut inside of it: some servers
+    /// close what a model did not.
+    pub(crate) fn reopen_cut_call(&mut self) {
+        let is_cut =
+            matches!(self.answer.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
+        if is_cut
+            && self.in_call
+            && let Some(CallDraft { call, .. }) = self.calls.last_mut()
+            && let Some(open) = call.arguments.trim_end().strip_suffix('}')
+        {
+            call.arguments.truncate(open.len());
         }
     }
 
@@ -209,6 +268,14 @@ impl Draft {
     /// Returns the answer, its calls in the order of their indexes.
     pub(crate) fn into_answer(mut self) -> Answer {
         self.calls.sort_by_key(|draft| draft.index);
+        let mut at = 1;
+        while let Some((before, [draft, ..])) = self.calls.split_at_mut_checked(at) {
+            if before.iter_mut().any(|known| known.takes(draft)) {
+                self.calls.remove(at);
+            } else {
+                at += 1;
+            }
+        }
         let calls = self.calls.into_iter().map(|draft| (draft.call, draft.extra));
         let (calls, extras) = calls.unzip();
         self.answer.calls = calls;
@@ -239,6 +306,38 @@ mod tests {
         long.dedup();
         assert_eq!(long, [(draft.answer.content.as_ptr(), REPLY_BYTES_MAX)]);
         assert!(matches!(draft.push_text(&"x".repeat(1000)), Err(Error::TooLarge)));
+    }
+
+    #[test]
+    fn a_call_that_comes_again_under_another_index_is_one() {
+        let piece = |index, id: &str, name: &str, arguments: &str| CallPiece {
+            index,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            ..CallPiece::default()
+        };
+        let (one, two) = (Some(0), Some(1));
+        for (pieces, expected) in [
+            ([(one, "x", "f", "{}"), (two, "x", "f", "{}")], vec![("f", "{}")]),
+            ([(one, "x", "f", "{}"), (two, "x", "", "")], vec![("f", "{}")]),
+            ([(one, "x", "f", ""), (two, "x", "f", "{}")], vec![("f", "{}")]),
+            ([(one, "x", "f", "{}"), (two, "x", "f", "[]")], vec![("f", "{}"), ("f", "[]")]),
+            ([(one, "x", "f", "{}"), (two, "x", "g", "{}")], vec![("f", "{}"), ("g", "{}")]),
+            ([(one, "x", "f", "{}"), (two, "y", "f", "{}")], vec![("f", "{}"), ("f", "{}")]),
+            ([(one, "", "f", "{}"), (two, "", "f", "{}")], vec![("f", "{}"), ("f", "{}")]),
+            // Calls that came whole are as many as there are.
+            ([(None, "x", "f", "{}"), (None, "x", "f", "{}")], vec![("f", "{}"), ("f", "{}")]),
+        ] {
+            let mut draft = Draft::default();
+            for (index, id, name, arguments) in pieces {
+                draft.push_call(piece(index, id, name, arguments)).unwrap();
+            }
+            let calls = draft.into_answer().calls;
+            let found: Vec<_> =
+                calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
+            assert_eq!(found, expected, "{pieces:?}");
+        }
     }
 
     #[test]

@@ -204,6 +204,41 @@ fn answers_in_one_piece_are_read() {
     }
 }
 
+/// The interface closes the object of a call in which the reply is cut.
+#[test]
+fn a_call_in_which_a_reply_is_cut_is_open() {
+    let cases = [
+        (r#"{"a":1}"#, "max_tokens", true, r#"{"a":1"#),
+        ("{}", "max_tokens", true, "{"),
+        (r#"{"a":{"b":1}}"#, "model_context_window_exceeded", true, r#"{"a":{"b":1}"#),
+        (r#"{"a":1}"#, "refusal", true, r#"{"a":1"#),
+        // What follows a call shows that it had its end.
+        (r#"{"a":1}"#, "max_tokens", false, r#"{"a":1}"#),
+        (r#"{"a":1}"#, "tool_use", true, r#"{"a":1}"#),
+        (r#"{"a":1}"#, "pause_turn", true, r#"{"a":1}"#),
+    ];
+    for (arguments, reason, is_last, expected) in cases {
+        let input: Value = serde_json::from_str(arguments).unwrap();
+        let mut content =
+            vec![json!({"type": "tool_use", "id": "a", "name": "now", "input": input})];
+        let mut chunks = vec![START.to_owned(), tool_block(0, "a"), self::input(0, arguments)];
+        if !is_last {
+            content.push(json!({"type": "text", "text": "b"}));
+            chunks.push(TEXT.replace("\"index\":0", "\"index\":1"));
+        }
+        chunks.extend([end(reason), STOP.to_owned()]);
+        let body = json!({"content": content, "stop_reason": reason}).to_string();
+        let stream: String = chunks.iter().map(|chunk| event(chunk)).collect();
+        let answers = [
+            read(&protocol(), body.as_bytes()).unwrap(),
+            streamed(&protocol(), stream.as_bytes(), 0).0.unwrap(),
+        ];
+        for answer in answers {
+            assert_eq!(answer.calls, [call("a", "now", expected)], "{arguments} {reason}");
+        }
+    }
+}
+
 fn event(data: &str) -> String {
     let value: Value = serde_json::from_str(data).unwrap();
     format!("event: {}\ndata: {data}\n\n", value["type"].as_str().unwrap())
@@ -278,6 +313,9 @@ fn streams_give_the_reply_wherever_they_are_split() {
                 &input(1, "{\"x\":"),
                 &input(2, "{}"),
                 &input(1, " 1}"),
+                // Of a tool that the provider calls itself.
+                r#"{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}"#,
+                &input(4, "{\"query\":\"x\"}"),
                 &tool_block(3, "c"),
                 &end("tool_use"),
                 STOP,

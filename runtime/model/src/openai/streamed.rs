@@ -19,9 +19,8 @@ fn protocol() -> OpenAiProtocol {
         strict: false,
         merge_adjacent: false,
         tokens_field: TokensField::MaxTokens,
-    };
-    };
         stream_usage: true,
+    };
     OpenAiProtocol::new(options)
 }
 
@@ -136,6 +135,7 @@ fn whole_streams_give_the_reply_wherever_they_are_split() {
                 vec![call("", "add", r#"{"x":1}"#), call("", "add", r#"{"x":2}"#)],
                 FinishReason::ToolCalls,
             ),
+        ),
         (
             "two names under one index, without ids",
             sse(&[
@@ -183,7 +183,6 @@ fn whole_streams_give_the_reply_wherever_they_are_split() {
             ]),
             answer("ab", vec![], FinishReason::Stop),
         ),
-        ),
         (
             "calls without index",
             sse(&[
@@ -227,9 +226,58 @@ fn a_stream_that_ends_anywhere_before_the_finish_is_no_reply() {
 }
 
 #[test]
+fn a_finish_that_more_of_the_reply_follows_is_no_end() {
+    let piece = |delta: &str, finish: &str| {
+        format!(r#"{{"choices":[{{"delta":{delta},"finish_reason":{finish}}}]}}"#)
+    };
+    let open = piece(r#"{"content":"a"}"#, "null");
+    let ended = piece(r#"{"content":"a"}"#, r#""stop""#);
+    let thought = piece(r#"{"reasoning_content":"a"}"#, r#""stop""#);
+    let called = piece(r#"{"tool_calls":[{"function":{"name":"f"}}]}"#, r#""stop""#);
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
+    // Whether the reply is whole as far as is known, and whether only the tail is awaited.
+    let (no, whole, tail) = ((false, false), (true, false), (true, true));
+    for (chunks, expected) in [
+        (vec![&*open, STOP, usage], vec![no, tail, tail]),
+        (vec![&*open, &*ended, usage], vec![no, whole, whole]),
+        (vec![&*ended, &*ended, STOP], vec![whole, no, no]),
+        (vec![&*ended, &*thought, usage], vec![whole, no, no]),
+        (vec![STOP, &*called, STOP], vec![tail, no, no]),
+    ] {
+        let protocol = protocol();
+        let mut reader = StreamReader::new(&protocol, protocol.framing());
+        for (chunk, expected) in chunks.iter().zip(expected) {
+            reader.push(sse(&[chunk]).as_bytes(), &mut |_| ()).unwrap();
+            assert_eq!((reader.is_finished(), reader.is_ending()), expected, "{chunks:?}");
+        }
+        // The end of the stream is one all the same.
+        assert!(reader.end(&mut |_| ()).is_ok(), "{chunks:?}");
+    }
+}
+
+#[test]
 fn faults_amid_a_stream_are_told_apart() {
     let text = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
-    let cases: [(String, &str); 10] = [
+    let long = "x".repeat(1000);
+    let cases: [(String, &str); 15] = [
+        (
+            sse(&[text, r#"{"object":"error","message":"busy","code":500}"#, STOP]),
+            "an error instead of the rest of the reply, busy",
+        ),
+        (
+            sse(&[text, r#"{"detail":"busy"}"#, STOP]),
+            "an error instead of the rest of the reply, busy",
+        ),
+        // In one piece, whatever the server says that it is.
+        (
+            format!(r#"{{"error":{{"message":"busy","trace":"{long}"}}}}"#),
+            "an error instead of the rest of the reply, busy",
+        ),
+        (
+            "\n[{\r\n \"error\": {\n \"message\": \"busy\"}}]\n".to_owned(),
+            "an error instead of the rest of the reply, busy",
+        ),
+        (r#"{"id":1}"#.to_owned(), "the answer is no stream of a reply: \"{\\\"id"),
         (
             sse(&[text, r#"{"error":{"type":"overloaded_error","message":"busy"}}"#]),
             "an error instead of the rest of the reply, overloaded_error: busy",

@@ -1,8 +1,8 @@
 //! Reads JSON as models write it: notation is mended, meaning is never guessed.
 //!
 //! Beyond JSON it takes single quotes, triple quotes, line breaks in strings, needless
-//! backslashes, trailing commas, a comma that was forgotten before a key, bare keys, comments and
-//! the literals of Python. Everything else is a fault, an end of text before the value is closed
+//! backslashes, trailing commas, a comma that was forgotten before a key, bare keys, comments, the
+//! literals of Python and the tokens that models write for quotes. Everything else is a fault, an end of text before the value is closed
 //! above all.
 
 use serde_json::{Map, Number, Value};
@@ -10,6 +10,9 @@ use serde_json::{Map, Number, Value};
 /// The deepest nesting that is read. Arguments seldom nest more than five levels; text that does
 /// is no call, and the bound keeps the stack small.
 const DEPTH_MAX: usize = 64;
+
+/// What some models write for the quotes of a string, which holds no escapes then.
+const QUOTES: [&str; 2] = ["<|\"|>", "<escape>"];
 
 /// Why a value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some('{') => self.object(depth),
             Some('[') => self.array(depth),
-            Some('"' | '\'' | '“') => self.string().map(Value::String),
+            Some('"' | '\'' | '“' | '<') => self.string().map(Value::String),
             Some('-' | '+' | '.' | '0'..='9') => self.number(),
             _ => self.word(),
         }
@@ -137,7 +140,7 @@ impl<'a> Cursor<'a> {
                 return Ok(object.into());
             }
             let key = match self.peek() {
-                Some('"' | '\'' | '“') => self.string()?,
+                Some('"' | '\'' | '“' | '<') => self.string()?,
                 _ => match self.identifier() {
                     "" => return Err(self.fault("a key is expected")),
                     key => key.to_owned(),
@@ -261,6 +264,14 @@ impl<'a> Cursor<'a> {
     }
 
     fn string(&mut self) -> Result<String, Fault> {
+        if let Some(quote) = QUOTES.iter().find(|quote| self.take(quote)) {
+            let Some((text, _)) = self.rest().split_once(*quote) else {
+                self.at = self.text.len();
+                return Err(self.fault("a string is not closed"));
+            };
+            self.at += text.len() + quote.len();
+            return Ok(text.to_owned());
+        }
         let close = ["\"\"\"", "'''", "\"", "'", "“"].into_iter().find(|open| self.take(open));
         let close = match close {
             Some("“") => "”",

@@ -28,6 +28,13 @@ fn notation_is_mended_and_meaning_is_not_guessed() {
         (r#"{"a": "{"b": "c", "d": 1}"}"#, Some(json!({"a": r#"{"b": "c", "d": 1}"#}))),
         (r#"{"a": "{", "b": "}"}"#, Some(json!({"a": "{", "b": "}"}))),
         (r#"{"a": "say "hi" now"}"#, None),
+        (
+            "{a:<|\"|>say \"hi\" \\n {<|\"|>,b:[1,<|\"|>x<|\"|>]}",
+            Some(json!({"a": "say \"hi\" \\n {", "b": [1, "x"]})),
+        ),
+        ("{<|\"|>a b<|\"|>:<escape>x<escape>}", Some(json!({"a b": "x"}))),
+        ("{a:<|\"|>x}", None),
+        ("{a:<b>}", None),
         ("{\"a\": 1}}]", Some(json!({"a": 1}))),
         ("{\"a\": 1} more", None),
         ("{\"a\": word}", None),
@@ -70,7 +77,9 @@ fn only_brackets_round_a_closed_value_may_be_missing() {
 
 #[test]
 fn a_text_that_ends_too_soon_is_told_from_one_that_is_wrong() {
-    for (text, is_cut) in [("{\"a\": \"x", true), ("{\"a\":", true), ("{\"a\": x}", false)] {
+    for (text, is_cut) in
+        [("{\"a\": \"x", true), ("{a:<|\"|>x}", true), ("{\"a\":", true), ("{\"a\": x}", false)]
+    {
         assert_eq!(whole(text, 0).unwrap_err().is_cut, is_cut, "{text}");
     }
     assert!(whole(&"[".repeat(100_000), 0).is_err());

@@ -29,16 +29,11 @@ const EXAMPLE: &[&str] = &["example", "examples", "e.g.", "for instance", "forma
 /// Words that do so at the end of a sentence, whatever they mean inside of one.
 const EXAMPLE_ENDS: &[&str] = &["looks like", "look like", "would be"];
 
-/// What begins the channels of a reply that was not taken apart; nothing there is said to anybody.
-const CHANNELS: [&str; 2] = ["<|channel|>", "<|start|>"];
-
 /// Looks for calls in what a model said.
 pub(super) fn calls(text: &str, toolbox: &Toolbox) -> Holds {
     let offered = |name: &str| toolbox.find(name).is_some();
     if let Some((at, end)) = mark(text) {
         let said = text.get(..at).unwrap_or_default();
-        let channel = CHANNELS.iter().filter_map(|channel| said.find(channel)).min();
-        let said = said.get(..channel.unwrap_or(at)).unwrap_or_default();
         return match payload::read(text, end, &offered) {
             Payload::Calls(calls) => Holds::Calls { text: said.trim().to_owned(), calls },
             Payload::Broken { why, is_cut } => Holds::Broken { why, is_cut },

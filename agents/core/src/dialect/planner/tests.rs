@@ -31,6 +31,15 @@ fn replies_are_read_as_one_step_or_fault() {
         (Stop, format!("```json\n{good}\n```"), searched.clone()),
         (Stop, format!("Here it is:\n``` JSON\n{good}"), searched.clone()),
         (Stop, format!("<think>{}</think>\n{good}", plan_text("now", "y")), searched.clone()),
+        (
+            Stop,
+            format!(
+                "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final \
+                 <|constrain|>json<|message|>{good}<|return|>",
+                plan_text("now", "y")
+            ),
+            searched.clone(),
+        ),
         (Stop, format!("{good}\n{}", plan_text("now", "y")), searched.clone()),
         (Stop, format!("known: {{\"age\": 25}}, so {good}"), searched.clone()),
         (Stop, good.replace('"', "'"), searched.clone()),

@@ -27,7 +27,8 @@ pub(super) enum Arguments {
     Text(String),
     /// A value inside the object that is the call.
     Value(Value),
-    /// Texts by name, each as it stands between the tags of its parameter.
+    /// Values by name: each a text as it stands between the tags of its parameter, unless they say
+    /// that it is none.
     Tagged(Map<String, Value>),
     /// Free text, which may stand for the only parameter.
     Input(String),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::calls::{Arguments, Written};
-use super::lenient::{Cursor, Fault};
+use super::lenient::{self, Cursor, Fault};
 use super::python;
 use super::shape::{self, CALLS_MAX, Shape};
 
@@ -16,6 +16,11 @@ pub(super) const MARKS: &[&str] = &[
     "<|tool_call|>",
     "<|tool_calls|>",
     "<|tool_call_start|>",
+    "<|tool_call>",
+    "<start_function_call>",
+    "<TOOLCALL>",
+    "<seed:tool_call>",
+    "<minimax:tool_call>",
     "<|python_tag|>",
     "<|python_start|>",
     "<|plugin|>",
@@ -28,6 +33,8 @@ pub(super) const MARKS: &[&str] = &[
     "<function(",
     "<function name=",
     "<invoke name=",
+    DSML[0],
+    DSML[1],
     "<｜tool▁calls▁begin｜>",
     "<｜tool▁call▁begin｜>",
     "<|tool_calls_section_begin|>",
@@ -37,6 +44,10 @@ pub(super) const MARKS: &[&str] = &[
     "<|start|>assistant to=",
 ];
 
+/// What the tags of a call begin with in the notation of DeepSeek, whose models double the bars at
+/// times. Without it they are those of `<function_calls>`.
+const DSML: [&str; 2] = ["<｜DSML｜", "<｜｜DSML｜｜"];
+
 /// What marks the end of calls, or stands between them.
 const BETWEEN: &[&str] = &[
     "</tool_call>",
@@ -45,6 +56,11 @@ const BETWEEN: &[&str] = &[
     "</function_calls>",
     "</function>",
     "<|tool_call_end|>",
+    "<tool_call|>",
+    "<end_function_call>",
+    "</TOOLCALL>",
+    "</seed:tool_call>",
+    "</minimax:tool_call>",
     "<|python_end|>",
     "<|END_ACTION|>",
     "<|action_end|>",
@@ -70,6 +86,12 @@ const AFTER_NAME: &[&str] = &[
     "json",
     "code",
 ];
+
+/// What stands before the id that a model gives a call, after its name.
+const ID: &str = "[CALL_ID]";
+
+/// The attribute of a parameter whose value is JSON; without it the schema decides.
+const NO_TEXT: &str = "string=\"false\"";
 
 /// What a call begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +129,9 @@ pub(super) fn read(text: &str, end: usize, offered: &dyn Fn(&str) -> bool) -> Pa
     let mut calls: Vec<Written> = Vec::new();
     // The bracket of `functools[` and the name of `<function=` belong to what is read.
     let before = text.get(..end).unwrap_or_default();
+    if let Some(tag) = DSML.iter().find(|tag| before.ends_with(**tag)) {
+        return read(&plain(text.get(end - tag.len()..).unwrap_or_default(), tag), 0, offered);
+    }
     let start = if before.ends_with("functools[") { end - 1 } else { end };
     let mut cursor = Cursor::new(text, start, 1);
     let mut begin = Begin::of(before);
@@ -132,6 +157,12 @@ pub(super) fn read(text: &str, end: usize, offered: &dyn Fn(&str) -> bool) -> Pa
         begin = Begin::Unmarked;
     }
     Payload::Calls(calls)
+}
+
+/// Gives tags that all begin alike their plain names.
+fn plain(text: &str, tag: &str) -> String {
+    let name = tag.trim_start_matches('<');
+    text.replace(tag, "<").replace(&format!("</{name}"), "</")
 }
 
 /// Reads what may stand between calls. Returns what the next one begins with.
@@ -190,14 +221,20 @@ fn named(
     if name == "function" && ahead.take("<｜tool▁sep｜>") && ahead.peek() != Some('{') {
         name = word(&mut ahead);
     }
+    if name == "call" && !offered(name) && ahead.take(":") {
+        name = word(&mut ahead);
+    }
     let name = name.strip_prefix("functions.").filter(|_| !offered(name)).unwrap_or(name);
     let mut number = ahead.clone();
     if number.take(":") && !number.take_while(|c| c.is_ascii_digit()).is_empty() {
         ahead = number;
     }
+    let mut id = "";
     loop {
         ahead.take_while(char::is_whitespace);
-        if !AFTER_NAME.iter().any(|mark| ahead.take(mark)) {
+        if ahead.take(ID) {
+            id = word(&mut ahead);
+        } else if !AFTER_NAME.iter().any(|mark| ahead.take(mark)) {
             break;
         }
     }
@@ -212,7 +249,7 @@ fn named(
         Some(_) | None => return Ok(None),
     };
     *cursor = ahead;
-    Ok(Some(vec![Written { id: String::new(), name: name.to_owned(), arguments }]))
+    Ok(Some(vec![Written { id: id.to_owned(), name: name.to_owned(), arguments }]))
 }
 
 fn word<'t>(cursor: &mut Cursor<'t>) -> &'t str {
@@ -255,18 +292,17 @@ fn parameters(cursor: &mut Cursor<'_>) -> Result<Map<String, Value>, Fault> {
         if cursor.take("</function>") || cursor.take("</invoke>") {
             return Ok(arguments);
         }
-        let name = if cursor.take("<parameter=") {
-            cursor.take_while(|c| c != '>')
+        let (name, others) = if cursor.take("<parameter=") {
+            (cursor.take_while(|c| c != '>'), "")
         } else if cursor.take("<parameter name=\"") {
-            let name = cursor.take_while(|c| c != '"');
-            cursor.take_while(|c| c != '>');
-            name
+            (cursor.take_while(|c| c != '"'), cursor.take_while(|c| c != '>'))
         } else {
             return Err(cursor.fault("arguments are expected"));
         };
         cursor.take(">");
-        let value = up_to(cursor, "</parameter>")?;
-        give(&mut arguments, name, value, cursor)?;
+        let value = within_tags(up_to(cursor, "</parameter>")?);
+        let json = if others.contains(NO_TEXT) { lenient::whole(value, 0).ok() } else { None };
+        give(&mut arguments, name, json.unwrap_or_else(|| value.into()), cursor)?;
     }
 }
 
@@ -280,7 +316,7 @@ fn pairs(cursor: &mut Cursor<'_>) -> Result<Map<String, Value>, Fault> {
             return Err(cursor.fault("a value is expected"));
         }
         let value = up_to(cursor, "</arg_value>")?;
-        give(&mut arguments, name.trim(), value, cursor)?;
+        give(&mut arguments, name.trim(), within_tags(value).into(), cursor)?;
         cursor.take_while(char::is_whitespace);
     }
     Ok(arguments)
@@ -299,10 +335,10 @@ fn up_to<'t>(cursor: &mut Cursor<'t>, close: &str) -> Result<&'t str, Fault> {
 fn give(
     arguments: &mut Map<String, Value>,
     name: &str,
-    value: &str,
+    value: Value,
     cursor: &Cursor<'_>,
 ) -> Result<(), Fault> {
-    match arguments.insert(name.to_owned(), within_tags(value).into()) {
+    match arguments.insert(name.to_owned(), value) {
         Some(_) => Err(cursor.fault("a parameter is given twice")),
         None => Ok(()),
     }

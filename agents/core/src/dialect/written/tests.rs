@@ -163,3 +163,69 @@ fn channels_are_not_said_beside_a_call() {
         assert_eq!((beside.as_str(), calls.len()), (expected, 1), "{text}");
     }
 }
+
+#[test]
+fn a_call_keeps_the_id_that_its_model_gave_it() {
+    let one = "weather[CALL_ID]abcDEF123[ARGS]{\"city\": \"Oslo\"}";
+    for (text, expected) in [
+        (format!("[TOOL_CALLS]{one}"), vec!["abcDEF123"]),
+        (format!("[TOOL_CALLS]{one}[TOOL_CALLS]clock[CALL_ID]x[ARGS]{{}}"), vec!["abcDEF123", "x"]),
+        ("[TOOL_CALLS]weather[ARGS]{\"city\": \"Oslo\"}".to_owned(), vec![""]),
+    ] {
+        let Reading::Calls { calls, .. } = read(&text) else { panic!("{text}") };
+        let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, expected, "{text}");
+        assert_eq!(found(&text)[0], call()[0], "{text}");
+    }
+}
+
+#[test]
+fn what_precedes_a_call_in_tags_of_its_own_is_said() {
+    let invoke = |tag: &str| {
+        format!(
+            "<{tag}invoke name=\"weather\">\n<{tag}parameter name=\"city\" string=\"true\">Oslo\
+             </{tag}parameter>\n</{tag}invoke>"
+        )
+    };
+    let [plain, dsml, doubled] = ["", "｜DSML｜", "｜｜DSML｜｜"].map(invoke);
+    for text in [
+        format!("<minimax:tool_call>\n{plain}\n</minimax:tool_call>"),
+        format!("<｜DSML｜function_calls>\n{dsml}\n</｜DSML｜function_calls>"),
+        format!("<｜DSML｜tool_calls>\n{dsml}\n</｜DSML｜tool_calls>"),
+        format!("<｜｜DSML｜｜tool_calls>\n{doubled}\n</｜｜DSML｜｜tool_calls>"),
+        dsml,
+        "<seed:tool_call>\n<function=weather>\n<parameter=city>Oslo</parameter>\n</function>\n\
+         </seed:tool_call>"
+            .to_owned(),
+        "<|tool_call>call:weather{city:<|\"|>Oslo<|\"|>}<tool_call|>".to_owned(),
+        "<start_function_call>call:weather{city:<escape>Oslo<escape>}<end_function_call>"
+            .to_owned(),
+        format!("<TOOLCALL>[{CALL}]</TOOLCALL>"),
+    ] {
+        let said = format!("Let me see. {text}");
+        let Reading::Calls { text: beside, .. } = read(&said) else { panic!("{text}") };
+        assert_eq!((beside.as_str(), found(&said)), ("Let me see.", call()), "{text}");
+    }
+}
+
+#[test]
+fn parameters_that_are_no_texts_are_json() {
+    let written = |attribute: &str, value: &str| {
+        format!(
+            "<｜DSML｜invoke name=\"note\"><｜DSML｜parameter name=\"a\"{attribute}>{value}\
+             </｜DSML｜parameter></｜DSML｜invoke>"
+        )
+    };
+    for (attribute, value, expected) in [
+        (" string=\"true\"", "5", json!("5")),
+        ("", "5", json!("5")),
+        (" string=\"false\"", "5", json!(5)),
+        (" string=\"false\"", "\n[1, \"two\"]\n", json!([1, "two"])),
+        (" string=\"false\"", "null", json!(null)),
+        (" string=\"false\"", "no JSON", json!("no JSON")),
+        (" string=\"true\"", "<think>a ｜DSML｜</think>", json!("<think>a ｜DSML｜</think>")),
+    ] {
+        let text = written(attribute, value);
+        assert_eq!(found(&text), json!([["note", {"a": expected}]]), "{text}");
+    }
+}

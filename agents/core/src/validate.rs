@@ -134,10 +134,14 @@ impl Known {
         }
     }
 
-    /// Returns what stood between tags, as values where the schema wants no text: tags can say
-    /// nothing else, so that this is no mending. Texts in whose place it wants no free text, but a
-    /// number, an object or a word of a list, lose the white space round them.
-    pub(crate) fn untagged(&self, texts: Map<String, Value>) -> Value {
+    /// Returns what stood between tags, as the values that they are where the schema wants no text:
+    /// tags can say nothing else, so that this is no mending. Texts in whose place it wants no free
+    /// text, but a number, an object or a word of a list, lose the white space round them.
+    pub(crate) fn untagged(
+        &self,
+        texts: Map<String, Value>,
+        value: &dyn Fn(&str) -> Option<Value>,
+    ) -> Value {
         let mut arguments = Value::Object(texts);
         let Some(Ok(validator)) = &self.validator else { return arguments };
         let errors = validator.iter_errors(&arguments).filter(|error| wants_no_text(error.kind()));
@@ -150,7 +154,7 @@ impl Known {
         }
         let mut repairs = Vec::new();
         for error in validator.iter_errors(&arguments) {
-            collect(&error, &arguments, &mut repairs);
+            collect(&error, &arguments, value, &mut repairs);
         }
         for (path, repair) in repairs {
             apply(&mut arguments, &path, repair);
@@ -228,7 +232,7 @@ fn mended(validator: &Validator, arguments: &Value, coerce: bool) -> Option<Valu
     for _ in 0..ROUNDS_MAX {
         let mut repairs = Vec::new();
         for error in validator.iter_errors(&value) {
-            collect(&error, &value, &mut repairs);
+            collect(&error, &value, &json, &mut repairs);
         }
         // A null says that a value is absent, however strictly values are taken.
         repairs.retain(|(_, repair)| coerce || matches!(repair, Repair::Drop));
@@ -255,8 +259,19 @@ enum Repair {
     Drop,
 }
 
-/// Collects what would mend an error, or one of the alternatives that it sums up.
-fn collect(error: &ValidationError<'_>, root: &Value, repairs: &mut Vec<(String, Repair)>) {
+/// Reads a text that is JSON and nothing else.
+fn json(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+/// Collects what would mend an error, or one of the alternatives that it sums up, where a text is
+/// read as the value that it stands for.
+fn collect(
+    error: &ValidationError<'_>,
+    root: &Value,
+    read: &dyn Fn(&str) -> Option<Value>,
+    repairs: &mut Vec<(String, Repair)>,
+) {
     let path = error.instance_path().as_str();
     let Some(found) = root.pointer(path) else { return };
     if found.is_null() && !path.is_empty() {
@@ -265,14 +280,14 @@ fn collect(error: &ValidationError<'_>, root: &Value, repairs: &mut Vec<(String,
     }
     match error.kind() {
         ValidationErrorKind::Type { kind } => {
-            if let Some(value) = found.as_str().and_then(|text| meant(text, kind)) {
+            if let Some(value) = found.as_str().and_then(|text| meant(text, kind, read)) {
                 repairs.push((path.to_owned(), Repair::Replace(value)));
             }
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             // The paths inside are those of the whole, so a repair below is found as well.
             for error in context.iter().flatten() {
-                collect(error, root, repairs);
+                collect(error, root, read, repairs);
             }
         }
         _ => {}
@@ -280,12 +295,12 @@ fn collect(error: &ValidationError<'_>, root: &Value, repairs: &mut Vec<(String,
 }
 
 /// Reads the value that a text stands for, if the schema wants a value of that type there.
-fn meant(text: &str, wanted: &TypeKind) -> Option<Value> {
+fn meant(text: &str, wanted: &TypeKind, read: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     let wants = |kind: JsonType| match wanted {
         TypeKind::Single(single) => *single == kind,
         TypeKind::Multiple(set) => set.contains(kind),
     };
-    let value: Value = serde_json::from_str(text).ok()?;
+    let value = read(text)?;
     let wanted = match &value {
         Value::Number(number) => {
             (wants(JsonType::Number) || wants(JsonType::Integer)) && is_exact(text, number)

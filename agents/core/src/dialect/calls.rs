@@ -135,7 +135,10 @@ fn read(toolbox: &Toolbox, call: Written) -> ReadCall {
 fn bound(known: &Known, arguments: &Arguments) -> Result<Value, String> {
     let text = match arguments {
         Arguments::Input(text) => text,
-        Arguments::Tagged(texts) => return Ok(known.untagged(texts.clone())),
+        Arguments::Tagged(texts) => {
+            let value = |text: &str| lenient::whole(text, 0).ok();
+            return Ok(known.untagged(texts.clone(), &value));
+        }
         Arguments::Text(_) | Arguments::Value(_) => return arguments.object(),
     };
     match (object(text), known.only_parameter(), &known.parameters) {

@@ -405,6 +405,8 @@ mod tests {
                 "unit": {"enum": ["c", "f"]},
                 "count": {"type": "integer"},
                 "list": {"type": "array", "items": {"type": "integer"}},
+                "words": {"type": "array", "items": {"type": "string"}},
+                "sure": {"type": "boolean"},
                 "deep": {"type": "object", "properties": {"a": {"type": "string"}}},
                 "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
             },
@@ -431,6 +433,13 @@ mod tests {
             ("count", "\n\n5\n\n", json!(5)),
             ("either", " true ", json!(true)),
             ("list", "[1, 2]", json!([1, 2])),
+            ("list", "[1, 2,]", json!([1, 2])),
+            ("words", "\n['a', \"b\"]\n", json!(["a", "b"])),
+            ("sure", "True", json!(true)),
+            ("sure", "\nFalse\n", json!(false)),
+            ("content", "True", json!("True")),
+            ("content", "['a']", json!("['a']")),
+            ("either", "False", json!(false)),
             ("deep", "\n\u{a0} {\"a\": \" b \"}\n\n", json!({"a": " b "})),
         ] {
             let call = format!(
@@ -448,6 +457,11 @@ mod tests {
                 let bare = call.replace("=write", "=bare");
                 assert_eq!(read(&bare), json!([["bare", {name: expected}]]), "{bare:?}");
             }
+        }
+        for unclear in ["yes", "true or false", "TRUE", "1", "'True'", "[true]"] {
+            let call = format!("<function=write><parameter=sure>{unclear}</parameter></function>");
+            let found = outline(&native::read(&toolbox, &reply(Stop, &call)));
+            assert_eq!(found[0][2], "invalid_arguments", "{found}");
         }
         // A text that is too long is not made to fit.
         let long = format!(

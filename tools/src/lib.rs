@@ -34,7 +34,7 @@ pub use interim::Interim;
 pub use memory::Memory;
 pub use messenger::{Letter, Messenger, Missed};
 pub use model::{ModelQuestion, Models};
-pub use name::{offered_names, told_apart};
+pub use name::{offered_names, team_name};
 pub use secret::SecretRef;
 pub use template::Template;
 pub use tool::{HopLog, Tool, ToolContext, ToolDeps, ToolKind, build};

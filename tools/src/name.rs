@@ -33,20 +33,25 @@ pub fn offered_names<'c, T>(
         let name = plain(tool);
         let is_own = Name::cleaned(own(tool)) == own(tool);
         let is_alone = is_own || counts.get(&name).is_none_or(|count| *count == 1);
-        let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
-        let name =
-            if fits && is_alone && !is_taken(&name) { name } else { told_apart(&name, own(tool)) };
-        // Letters, length and at least one letter hold by construction.
-        if let Ok(name) = Name::new(&name) {
+        if let Some(name) = team_name(&name, is_alone && !is_taken(&name), own(tool)) {
             names.entry(name).or_insert(tool);
         }
     }
     names
 }
 
-/// Returns a name that ends in a digest of what is called so, and is cut where it would be too long.
-pub fn told_apart(name: &str, own: &str) -> String {
-    let digest = blake3::hash(own.as_bytes()).to_hex();
+/// Returns the name of a tool in the team: its plain one if that is free and fits, else one that is
+/// told apart by the tool's `identity`. There is none if the plain one has other letters than names
+/// have.
+pub fn team_name(plain: &str, is_free: bool, identity: &str) -> Option<Name> {
+    let fits = (1..=NAME_BYTES_MAX).contains(&plain.len());
+    let name = if fits && is_free { plain.to_owned() } else { told_apart(plain, identity) };
+    Name::new(&name).ok()
+}
+
+/// Returns the name, cut if need be, with a digest of `identity` at its end.
+fn told_apart(name: &str, identity: &str) -> String {
+    let digest = blake3::hash(identity.as_bytes()).to_hex();
     let short: String = name.chars().take(NAME_BYTES_MAX - DIGEST_LETTERS - 1).collect();
     let digest: String = digest.chars().take(DIGEST_LETTERS).collect();
     format!("{short}_{digest}")
@@ -84,5 +89,24 @@ mod tests {
         assert_eq!(cut, [format!("{}_{}", "x".repeat(55), digest(&long))]);
         assert_eq!(names("", &["größe"], &[]), ["gr__e"]);
         assert_eq!(names("", &[""], &[]), [format!("_{}", digest(""))]);
+    }
+
+    #[test]
+    fn a_plain_name_that_is_free_and_fits_is_kept() {
+        let (fits, long) = ("x".repeat(64), "x".repeat(65));
+        let apart = |name: &str| Some(told_apart(name, "identity"));
+        let cases = [
+            ("a", true, Some("a".to_owned())),
+            ("a", false, apart("a")),
+            (&fits, true, Some(fits.clone())),
+            (&fits, false, apart(&fits)),
+            (&long, true, apart(&long)),
+            ("", true, apart("")),
+            ("a.b", true, None),
+        ];
+        for (plain, is_free, expected) in cases {
+            let name = team_name(plain, is_free, "identity").map(|name| name.to_string());
+            assert_eq!(name, expected, "{plain}, free: {is_free}");
+        }
     }
 }

@@ -195,6 +195,13 @@ pub struct Accepted {
     pub joined: Option<RunId>,
 }
 
+impl Accepted {
+    /// Says that a run is taken.
+    pub fn new(run: RunId, session: SessionId, trace_id: String, joined: Option<RunId>) -> Self {
+        Self { run, session, status: "accepted".to_owned(), trace_id, joined }
+    }
+}
+
 /// Where a run stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]

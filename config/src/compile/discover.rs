@@ -6,7 +6,7 @@ use agents_core::permission::Glob;
 use tools::http::BodyTemplate;
 use tools::nats::{Described, NatsSpec};
 use tools::schema::check_parameters;
-use tools::{ToolKind, offered_names, told_apart};
+use tools::{ToolKind, team_name};
 use wire::subject::service_of;
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -84,26 +84,17 @@ impl Compiler<'_> {
             *counts.entry(plain).or_default() += 1;
         }
         for (name, discovered) in discoveries {
-            // A name that several would have is nobody's, so that none is called by the name
-            // under which another one was granted.
-            let own = |described: &Described| {
-                let own = discovered.own(described);
-                let is_alone = counts.get(&discovered.plain(described)) == Some(&1);
-                if is_alone { own } else { told_apart(&Name::cleaned(&own), &identity(described)) }
-            };
-            let named: Vec<(String, &Described)> =
-                found(name).iter().map(|described| (own(described), described)).collect();
-            let is_taken = |name: &str| self.is_taken(name, tools);
-            let prefix = &discovered.prefix;
-            let offered = offered_names(prefix, &named, |(own, _)| own, |_| true, is_taken);
-            let own_names: BTreeMap<String, Name> = offered
-                .into_iter()
-                .map(|(offered, (_, described))| (identity(described), offered))
-                .collect();
-            for (_, described) in named {
-                let tool = match own_names.get(&identity(described)) {
-                    Some(offered) if !tools.contains_key(offered) => {
-                        tool_of(offered, name, discovered, described)
+            for described in found(name) {
+                let plain = discovered.plain(described);
+                // A name that several would have is nobody's, so that none is called by the name
+                // under which another one was granted.
+                let is_alone = counts.get(&plain) == Some(&1);
+                let is_free = is_alone && !self.is_taken(&plain, tools);
+                let identity =
+                    if is_alone { discovered.own(described) } else { identity(described) };
+                let tool = match team_name(&plain, is_free, &identity) {
+                    Some(offered) if !self.is_taken(offered.as_str(), tools) => {
+                        tool_of(&offered, name, discovered, described)
                     }
                     Some(_) | None => Err("another tool has its name".to_owned()),
                 };

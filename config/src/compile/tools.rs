@@ -216,7 +216,7 @@ impl Compiler<'_> {
         }
         if word == ASK_USER {
             for field in ["timeout_ms", "concurrency"] {
-                self.idle_field(&path, field);
+                self.ask_user_field(&path, field);
             }
         }
         let builtin = match word {
@@ -293,8 +293,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports what would hold nothing of a call that ends with a question.
-    fn idle_field(&mut self, path: &[&str; 2], field: &str) {
+    /// Reports a field that would hold nothing of a tool that asks people, since its call ends with
+    /// the question.
+    fn ask_user_field(&mut self, path: &[&str; 2], field: &str) {
         let [table, own] = *path;
         if self.document.has(&[table, own, field]) {
             self.fault_at_key(

@@ -156,6 +156,24 @@ fn what_cannot_be_offered_is_left_out() {
     assert_eq!(offered(&team).len(), 2);
 }
 
+/// A tool that was granted by such a name is granted by it with the next version as well.
+#[test]
+fn a_name_that_is_told_apart_stays_what_it_is() {
+    let at = |subject: &str| Described { subject: subject.to_owned(), ..described("s", "c") };
+    let long = "x".repeat(70);
+    let cut = format!("{}_626719d6", "x".repeat(55));
+    let cases = [
+        // A name of the team's own, one that is too long, and one that two endpoints have.
+        (vec![described("s", "now")], vec!["now_470e9bee"]),
+        (vec![described("s", &long)], vec![cut.as_str()]),
+        (vec![at("v1.c"), at("v2.c")], vec!["c_2dd78c8a", "c_d4ea0df0"]),
+    ];
+    let text = format!("{FINE}{AGENT}tools = ['*']\n[discover.shop]\nservice = 's'\nprefix = ''\n");
+    for (found, names) in cases {
+        assert_eq!(offered(&compile(&text, found)), names);
+    }
+}
+
 #[test]
 fn one_fault_in_a_table_of_services() {
     for (added, line, message, help) in [

@@ -56,11 +56,11 @@ pub(crate) async fn complete(
     bus: Option<(&Bus, &Subjects)>,
     paint: Paint,
 ) -> Result<(Sourced, Team), Failure> {
-    Sourced::load(file, place.dir(), bus).await.map_err(|error| unloaded(error, paint))
+    Sourced::load(file, place.dir(), bus).await.map_err(|error| load_failure(error, paint))
 }
 
 /// Says why a team cannot be made.
-fn unloaded(error: LoadError, paint: Paint) -> Failure {
+fn load_failure(error: LoadError, paint: Paint) -> Failure {
     match error {
         LoadError::Report(report) => Failure::Report(report.render(paint.is_on())),
         LoadError::Node(error) => error.into(),

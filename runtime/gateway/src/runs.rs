@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
-use wire::run::{Accepted, INPUT_BYTES_MAX};
+use wire::run::INPUT_BYTES_MAX;
 use wire::subject::RunVerb;
 use wire::{ErrorCode, Headers, Name, RunId, RunRequest, TraceContext, WireError, header};
 
@@ -117,23 +117,16 @@ async fn repeated(
     waits: bool,
 ) -> Result<Option<Response>, Refusal> {
     let (Ok(agent), Ok(request)) = (Name::new(agent), read_request(body)) else { return Ok(None) };
-    let Some(begun) = team.begun_before(&agent, &request).await? else { return Ok(None) };
-    let run = begun.run;
+    let wait = request.timeout_ms.map_or(RESULT_WAIT_MAX, Duration::from_millis);
+    let Some(taken) = team.accepted_before(&agent, request).await? else { return Ok(None) };
+    let run = &taken.run;
     if waits {
-        let wait = request.timeout_ms.map_or(RESULT_WAIT_MAX, Duration::from_millis);
-        let reply = ask(doors, team, &run, Asked::result(team, &run, wait)).await?;
+        let reply = ask(doors, team, run, Asked::result(team, run, wait)).await?;
         return Ok(Some(json(reply)));
     }
-    let taken = Accepted {
-        session: begun.session,
-        status: "accepted".to_owned(),
-        trace_id: begun.trace.trace_id(),
-        joined: begun.joined,
-        run: run.clone(),
-    };
-    let taken = serde_json::to_vec(&taken)
+    let body = serde_json::to_vec(&taken)
         .map_err(|error| Refusal::new(ErrorCode::Internal, format!("write the answer: {error}")))?;
-    Ok(Some(accepted(&team.team().name, &run, taken.into())))
+    Ok(Some(accepted(&team.team().name, run, body.into())))
 }
 
 /// Says that a run is taken, and where it is found.

@@ -22,7 +22,7 @@ use wire::run::{AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
 use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
 
-use arrival::{Arrival, named};
+use arrival::{Arrival, cleaned, named};
 use body::read;
 use gate::{Gate, Gates, Pass};
 use locks::RunLocks;
@@ -167,8 +167,7 @@ impl Porter {
         let called = self.called(message, &agent, &request).await?;
         // A run in work may still ask other agents, and has its place: else it would not end.
         let is_called = called.is_some();
-        let request = called.unwrap_or(request);
-        let request = RunRequest { input: clean(request.input), ..request };
+        let request = cleaned(called.unwrap_or(request));
         let place = if is_called { Ok(None) } else { self.place(message.payload.len()).map(Some) };
         let (place, joins) = match place {
             Ok(place) => (place, None),

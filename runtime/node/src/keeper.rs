@@ -198,6 +198,10 @@ mod tests {
         let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
         let keeper = Keeper::of(&context);
         let hand = AtWork { context: &context, sessions: &sessions };
+        // Those that are shortened or forgotten are let go of.
+        for session in [&old, &young, &called] {
+            assert!(context.too_large.note(session));
+        }
         let pass = || pass(&keeper, &hand, &context.team.retention, clock::now(), true);
         let done = pass().await.unwrap();
         context.projector.sync().await;
@@ -208,6 +212,8 @@ mod tests {
         assert_eq!((journal.first_slot(&old), journal.next_slot(&old)), (2, 3));
         assert_eq!((journal.first_slot(&young), journal.next_slot(&young)), (0, 2));
         assert!(!journal.knows(&called));
+        let let_go = [&old, &young, &called].map(|session| context.too_large.note(session));
+        assert_eq!(let_go, [true, false, true]);
         assert_eq!(journal.first_slot(&memory_session()), 300);
         let runs = context.store.runs(10).unwrap();
         let left: Vec<&str> = runs.iter().map(|row| row.begun.run.as_str()).collect();

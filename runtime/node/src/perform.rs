@@ -26,7 +26,7 @@ use wire::{
 };
 
 pub(crate) use asking::{Asking, Stop, Stopped, request, stop};
-use asking::{PAUSE_MAX, PAUSE_MIN, Waiting, decode, request_held};
+use asking::{PAUSE_MAX, PAUSE_MIN, REPEATS_UNBOUNDED, Waiting, decode, request_held};
 pub(crate) use talk::{Say, Saying, converse};
 
 use crate::clock;
@@ -182,7 +182,7 @@ async fn begin_call(
             work: WorkId::of_call(call.call.clone()),
         }),
         // What follows from a call without an answer depends on its effect class.
-        repeatable: false,
+        repeats_max: 0,
         // A tool that is gone does not come back within the time of a call.
         patient: context.present.serves(&call.name),
         is_long: false,
@@ -299,7 +299,8 @@ pub(crate) async fn call_agent(
         grace: REPLY_GRACE,
         // A run is not stopped by whoever asked for it, but by name and through its journal.
         stop: None,
-        repeatable: true,
+        // It is begun once.
+        repeats_max: REPEATS_UNBOUNDED,
         patient: true,
         is_long: true,
     };

@@ -8,7 +8,7 @@ pub(crate) mod pass;
 mod retire;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agents_core::session::SessionMachine;
 use config::team::Retention;
@@ -38,6 +38,10 @@ const COMMITS_MAX: usize = 16 * SNAPSHOT_COMMITS;
 /// The largest snapshot, in bytes, well below what the journal takes as one entry. A session whose
 /// conversation is larger keeps its past.
 const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
+
+/// Sessions that are noted as too large. Together they hold some 50 GB, so few teams have as many;
+/// of more it is said at each look.
+const TOO_LARGE_MAX: usize = 1024;
 
 /// Entries beyond twice the facts after which the memory is restated, if nothing was forgotten.
 const MEMORY_ENTRIES_SPARE: usize = 256;
@@ -140,23 +144,41 @@ impl Cutoffs {
 
 /// Returns what is due about a session that has a snapshot, which goes into one entry.
 fn shortened(snapshot: Snapshot, most: usize) -> Due {
-    let bytes = serde_json::to_vec(&snapshot).map_or(usize::MAX, |bytes| bytes.len());
+    let bytes = wire::json::measure(&snapshot).unwrap_or(usize::MAX);
     if bytes > most { Due::TooLarge { bytes } } else { Due::Shorten(Box::new(snapshot)) }
 }
 
-/// The sessions of which it was said that they are too large to be shortened.
+/// Says in the log that a session keeps its past.
+pub(crate) fn warn_too_large(session: &SessionId, bytes: usize) {
+    let most = SNAPSHOT_BYTES_MAX;
+    warn!(%session, bytes, most, "a session is too large to be shortened");
+}
+
+/// The sessions of which the log has that they are too large to be shortened, so that it is not
+/// said again at each look.
 #[derive(Debug, Default)]
 pub(crate) struct TooLarge(Mutex<HashSet<SessionId>>);
 
 impl TooLarge {
-    /// Says so of a session, unless that was done; tells whether it was not.
-    pub(crate) fn warn(&self, session: &SessionId, bytes: usize) -> bool {
-        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.clone());
-        if is_new {
-            let most = SNAPSHOT_BYTES_MAX;
-            warn!(%session, bytes, most, "a session is too large to be shortened");
+    /// Notes a session, if there is room for it; tells whether it was not noted.
+    pub(crate) fn note(&self, session: &SessionId) -> bool {
+        let mut noted = self.noted();
+        if noted.contains(session) {
+            return false;
         }
-        is_new
+        if noted.len() < TOO_LARGE_MAX {
+            noted.insert(session.clone());
+        }
+        true
+    }
+
+    /// Lets go of a session that is short again or gone.
+    pub(crate) fn forget(&self, session: &SessionId) {
+        self.noted().remove(session);
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -377,8 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_shortened_only_to_an_entry_of_its_size_and_that_is_said_once() {
-        let (said, session) = (TooLarge::default(), SessionId::new("s").unwrap());
+    fn a_session_is_shortened_only_to_an_entry_of_its_size() {
         let snapshot = || Snapshot {
             agent: Name::new("a").unwrap(),
             is_called: false,
@@ -391,19 +412,35 @@ mod tests {
             unresolved: Vec::new(),
         };
         let whole = serde_json::to_vec(&snapshot()).unwrap().len();
-        for (most, is_short, is_said) in
-            [(whole, true, false), (whole - 1, false, true), (whole - 1, false, false)]
-        {
+        for (most, is_short) in [(whole, true), (whole - 1, false)] {
             match shortened(snapshot(), most) {
                 Due::Shorten(_) => assert!(is_short, "{most} of {whole}"),
                 Due::TooLarge { bytes } => {
                     assert!(!is_short && bytes == whole, "{most}: {bytes} of {whole}");
-                    assert_eq!(said.warn(&session, bytes), is_said);
                 }
                 Due::Nothing | Due::Forget => panic!("{most}"),
             }
         }
-        assert!(said.warn(&SessionId::new("other").unwrap(), whole));
+    }
+
+    #[test]
+    fn a_session_is_noted_as_too_large_once_until_it_is_let_go_of() {
+        let said = TooLarge::default();
+        let session = |number: usize| SessionId::new(&format!("s{number}")).unwrap();
+        for number in 0..TOO_LARGE_MAX {
+            assert!(said.note(&session(number)), "{number}");
+        }
+        // The first one is noted, and there is no room for another one.
+        let another = session(TOO_LARGE_MAX);
+        let steps =
+            [(&session(0), false), (&another, true), (&another, true), (&session(0), false)];
+        for (session, is_news) in steps {
+            assert_eq!(said.note(session), is_news, "{session}");
+        }
+        said.forget(&session(0));
+        for (session, is_news) in [(&another, true), (&another, false), (&session(0), true)] {
+            assert_eq!(said.note(session), is_news, "{session}");
+        }
     }
 
     fn fact(id: &str) -> Fact {

@@ -1,7 +1,7 @@
 //! NATS services that describe themselves, whose endpoints are tools while they are there.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bus::{Bus, Endpoint, ServiceInfo, find_services};
 use config::team::Discovery;
@@ -92,24 +92,27 @@ impl Services {
         let mut instances: Vec<&ServiceInfo> =
             infos.iter().filter(|info| wants(wanted, &info.name)).collect();
         // Where instances differ, the newest version says what its service is.
-        instances.sort_by_key(|info| (info.name.clone(), Reverse(version(&info.version))));
-        let mut found: Vec<Described> = Vec::new();
-        for info in instances {
-            let before = found.len();
+        instances.sort_by_cached_key(|info| (info.name.as_str(), Reverse(version(&info.version))));
+        // Of which instance each endpoint is taken, by its service and its name.
+        let mut taken_of: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut found: BTreeMap<(&str, &str, &str), Described> = BTreeMap::new();
+        for (instance, info) in instances.into_iter().enumerate() {
             for endpoint in &info.endpoints {
-                let Some(described) = self.described_by(info, endpoint) else { continue };
+                let (service, name) = (info.name.as_str(), endpoint.name.as_str());
+                let is_of_another =
+                    taken_of.get(&(service, name)).is_some_and(|taken_of| *taken_of != instance);
                 // In one instance, groups may have endpoints of one name on subjects of their own.
-                let is_known = found.iter().enumerate().any(|(index, other)| {
-                    is_same(other, &described)
-                        && (index < before || other.subject == described.subject)
-                });
-                if !is_known && found.len() < FOUND_MAX {
-                    found.push(described);
+                let key = (service, name, endpoint.subject.as_str());
+                if is_of_another || found.contains_key(&key) || found.len() == FOUND_MAX {
+                    continue;
+                }
+                if let Some(described) = self.described_by(info, endpoint) {
+                    taken_of.insert((service, name), instance);
+                    found.insert(key, described);
                 }
             }
         }
-        sort(&mut found);
-        found
+        found.into_values().collect()
     }
 
     fn described_by(&self, info: &ServiceInfo, endpoint: &Endpoint) -> Option<Described> {
@@ -149,16 +152,6 @@ fn wants(wanted: &Discovery, service: &str) -> bool {
     }
 }
 
-/// Tells whether both are the endpoint of one name of a service.
-fn is_same(one: &Described, other: &Described) -> bool {
-    (&one.service, &one.endpoint) == (&other.service, &other.endpoint)
-}
-
-fn sort(found: &mut [Described]) {
-    let key = |one: &Described| (one.service.clone(), one.endpoint.clone(), one.subject.clone());
-    found.sort_by_cached_key(key);
-}
-
 /// Adds to what is seen what was seen a moment ago.
 fn merged(
     table: &Name,
@@ -166,24 +159,33 @@ fn merged(
     seen: Vec<Described>,
     missed: &mut BTreeMap<Key, u32>,
 ) -> Vec<Described> {
-    let (seen_len, mut merged) = (seen.len(), seen);
+    let present: BTreeSet<(&str, &str)> = seen.iter().map(name_of).collect();
+    let mut kept = Vec::new();
     for described in known {
         let Described { service, endpoint, subject, .. } = described;
         let key = (table.clone(), service.clone(), endpoint.clone(), subject.clone());
-        if merged.iter().take(seen_len).any(|other| is_same(other, described)) {
+        if present.contains(&name_of(described)) {
             missed.remove(&key);
             continue;
         }
         let times = missed.entry(key.clone()).or_default();
         *times += 1;
         if *times < MISSES_MAX {
-            merged.push(described.clone());
+            kept.push(described.clone());
         } else {
             missed.remove(&key);
         }
     }
-    sort(&mut merged);
+    let mut merged = seen;
+    merged.append(&mut kept);
+    let key = |one: &Described| (one.service.clone(), one.endpoint.clone(), one.subject.clone());
+    merged.sort_by_cached_key(key);
     merged
+}
+
+/// Returns the names of a service and of its endpoint, which may be on several subjects.
+fn name_of(described: &Described) -> (&str, &str) {
+    (&described.service, &described.endpoint)
 }
 
 /// Reads the numbers of a version, of which the last ones may be missing.
@@ -280,7 +282,10 @@ mod tests {
         let groups: &[Row<'_>] = &[("list", "v2.list", &[schema]), ("list", "v1.list", &[schema])];
         let (grouped, again) = (info("grouped", "1.0.0", groups), info("grouped", "1.0.0", groups));
         let before = info("grouped", "0.9.0", &[("list", "v0.list", &[schema])]);
-        let all = [older, other, orders, team, liar, before, grouped, again];
+        // What has no schema does not hide what an older version has.
+        let bare = info("half", "2.0.0", &[("x", "half.bare", &[])]);
+        let half = info("half", "1.0.0", &[("x", "half.x", &[schema])]);
+        let all = [older, other, orders, team, liar, before, grouped, again, bare, half];
         let pair = |subject: &str, text: &str| (subject.to_owned(), text.to_owned());
         let cases = [
             ("orders", vec![pair("orders.lookup", "looks up")]),
@@ -289,6 +294,7 @@ mod tests {
             ("callboard-other", vec![pair(agent, "all of it")]),
             ("liar", vec![]),
             ("grouped", vec![pair("v1.list", "all of it"), pair("v2.list", "all of it")]),
+            ("half", vec![pair("half.x", "all of it")]),
             ("none", vec![]),
         ];
         for (service, expected) in cases {

@@ -1,6 +1,5 @@
 //! Watches those who describe tools of a team, and makes the team anew when they change.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
-use wire::{Name, Subjects};
+use wire::Subjects;
 
 use crate::error::Error;
 use crate::event_files::EventFiles;
@@ -76,7 +75,7 @@ impl Sourced {
             return Ok((loaded, team));
         }
         loaded.look().await;
-        let found = loaded.compile().await?;
+        let found = loaded.make().await?;
         let made = match found.team {
             Some(made) => made,
             None => compile(&loaded.text, &loaded.taken).await?.map_err(LoadError::Report)?,
@@ -113,7 +112,7 @@ impl Sourced {
 
     /// Makes the team with what is described at present; where that does not go with the text, with
     /// as much of it as does.
-    async fn compile(&self) -> Result<Found, Error> {
+    async fn make(&self) -> Result<Found, Error> {
         let report = match compile(&self.text, &self.sources).await? {
             Ok(team) => {
                 let taken = self.sources.clone();
@@ -122,15 +121,9 @@ impl Sourced {
             Err(report) => report,
         };
         let mut found = Found { team: None, taken: self.taken.clone(), report: Some(report) };
-        let Sources { mcp, events, services } = &self.sources;
-        let names: BTreeSet<&Name> =
-            mcp.keys().chain(events.keys()).chain(services.keys()).collect();
-        for name in names {
+        for name in self.sources.names() {
             let mut next = found.taken.clone();
-            next.mcp.extend(mcp.get(name).map(|described| (name.clone(), described.clone())));
-            next.events.extend(events.get(name).map(|described| (name.clone(), described.clone())));
-            let described = services.get(name).map(|described| (name.clone(), described.clone()));
-            next.services.extend(described);
+            next.take_over(&self.sources, name);
             if next == found.taken {
                 continue;
             }
@@ -146,7 +139,7 @@ impl Sourced {
     async fn refresh(&mut self, handle: &TeamHandle) -> bool {
         let before = handle.team();
         // Else the process ends.
-        let Ok(Found { team, taken, report }) = self.compile().await else { return true };
+        let Ok(Found { team, taken, report }) = self.make().await else { return true };
         let fault = report.map(|report| told(&before, &report));
         let Some(team) = team else {
             if let Some(fault) = fault {
@@ -220,7 +213,7 @@ fn note(team: &Team) {
     }
 }
 
-/// Says in the log why a team stays as it is, and returns it.
+/// Says in the log why a team takes only part of what is described, and returns it.
 fn told(team: &Team, report: &Report) -> String {
     let fault = report.render(false);
     error!(
@@ -235,6 +228,7 @@ mod tests {
     use serde_json::{Value, json};
     use tools::mcp::{Catalog, Listed};
     use tools::nats::Described;
+    use wire::Name;
 
     use super::*;
 
@@ -297,7 +291,7 @@ mod tests {
             let (text, taken) = (text.clone(), before.clone());
             let sourced =
                 Sourced { text, sources: described, taken, watched: Vec::new(), fault: None };
-            let found = sourced.compile().await.unwrap();
+            let found = sourced.make().await.unwrap();
             assert_eq!(found.report.is_none(), is_whole, "{index}");
             assert_eq!(found.team.is_some(), expected != before, "{index}");
             assert!(found.taken == expected, "{index}");

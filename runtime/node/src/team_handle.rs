@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use journal::{DataLock, Journal, Since};
 use ractor::{ActorRef, RactorErr};
-use store::{RunBegun, Store};
+use store::Store;
 use tokio::task::spawn_blocking;
 use wire::event::EventId;
 use wire::open::OpenCallList;
+use wire::run::Accepted;
 use wire::{
     CallKey, Event, Name, OpenCall, OpenKind, RunId, RunRequest, SessionId, Subjects, WireError,
 };
@@ -104,14 +105,14 @@ impl TeamHandle {
         self.context.session_of_run(run).await
     }
 
-    /// Returns how the run began that a request of an agent asks for again, if it is known. Another
-    /// request under its id is refused.
-    pub async fn begun_before(
+    /// Accepts a request for a run that is known, and that the same agent was asked for, which the
+    /// team may not have any longer. Another request under its id is refused.
+    pub async fn accepted_before(
         &self,
         agent: &Name,
-        request: &RunRequest,
-    ) -> Result<Option<RunBegun>, WireError> {
-        self.context.begun_before(agent, request).await
+        request: RunRequest,
+    ) -> Result<Option<Accepted>, WireError> {
+        self.context.accepted_before(agent, request).await
     }
 
     /// Returns what became of the replies to the events that the team's tools sent, by their source.

@@ -281,7 +281,7 @@ impl Served {
             }
         };
         let mut reply = clean::tool_reply(reply.met(hop.report()));
-        // The run goes by the label with which it began.
+        // The run's plan has the label of its begin; the reply carries the present one.
         if let ToolReply::Settled { tainted, .. } | ToolReply::Lost { tainted, .. } = &mut reply {
             *tainted |= self.definition.offer.labels.untrusted;
         }

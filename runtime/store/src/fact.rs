@@ -18,8 +18,9 @@ use crate::words::{self, Of};
 pub const FACT_WORDS_MAX: usize = 3_000;
 /// The most different words of a query that are looked up.
 pub const QUERY_WORDS_MAX: usize = 32;
-/// The most facts that are weighed for one word of a query. A word that stands in more facts tells
-/// them apart so little that leaving some out changes nothing but the time taken.
+/// The most facts that are weighed for one word of a query, or looked through for one that is like
+/// a text. A word that stands in more facts tells them apart so little that leaving some out
+/// changes nothing of what is recalled but the time taken.
 pub const POSTINGS_SCANNED_MAX: usize = 20_000;
 
 /// How soon further occurrences of a word in a fact stop to count: the usual value of BM25.
@@ -124,7 +125,8 @@ pub(crate) fn recall(
     best.into_iter().map(fact).collect()
 }
 
-/// Finds a fact that has the words of a text. One without any words is looked for among the newest.
+/// Finds a fact that has the words of a text, among [`POSTINGS_SCANNED_MAX`] that have the longest
+/// of them. One without any words is looked for among the newest [`LIST_MAX`].
 pub(crate) fn like(
     tree: &sled::Tree,
     text: &str,
@@ -136,7 +138,7 @@ pub(crate) fn like(
     let Some((word, count)) = counts.into_iter().max_by_key(|(word, _)| word.len()) else {
         return Ok(list(tree, LIST_MAX)?.into_iter().find(|fact| is_wanted(fact)));
     };
-    for (id, posting) in postings(tree, &word)? {
+    for (id, posting) in postings(tree, &word, "look for a fact")? {
         if (posting.count, posting.words) != (count, words) {
             continue;
         }
@@ -148,12 +150,16 @@ pub(crate) fn like(
     Ok(None)
 }
 
-/// Returns where a word occurs, by the ids of the facts.
-fn postings(tree: &sled::Tree, word: &str) -> Result<Vec<(Vec<u8>, Posting)>, Error> {
+/// Returns where a word occurs, by the ids of the facts. `doing` says for what that is read.
+fn postings(
+    tree: &sled::Tree,
+    word: &str,
+    doing: &'static str,
+) -> Result<Vec<(Vec<u8>, Posting)>, Error> {
     let prefix = key::word(word);
     let mut postings = Vec::new();
     for entry in tree.scan_prefix(&prefix).take(POSTINGS_SCANNED_MAX) {
-        let (key, value) = entry.map_err(|error| Error::engine("recall facts", error))?;
+        let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
         let none = |_: &[u8]| Ok(None::<sled::IVec>);
         let bytes = record::Head::read(&value)?.join(&key, none)?;
         let posting: Posting = record::from_json(&bytes)?;
@@ -169,7 +175,7 @@ fn weigh(
     word: &str,
     scores: &mut HashMap<Vec<u8>, Score>,
 ) -> Result<(), Error> {
-    let postings = postings(tree, word)?;
+    let postings = postings(tree, word, "recall facts")?;
     let (facts, having) = (state.facts.max(1) as f64, postings.len() as f64);
     let words_mean = (state.words as f64 / facts).max(1.0);
     let rarity = (1.0 + (facts - having + 0.5).max(0.5) / (having + 0.5)).ln();

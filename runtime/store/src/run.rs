@@ -83,8 +83,8 @@ pub(crate) struct Run {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) turns: u64,
     /// The calls since the last of them that are counted too, by the ids of their spans.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) asked: Vec<u64>,
+    #[serde(default, rename = "asked", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls_counted: Vec<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -286,4 +286,17 @@ pub(crate) fn reply(
     run: &RunId,
 ) -> Result<Option<Vec<u8>>, Error> {
     get_reply(tree, replies, &key::reply(run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_of_a_run_is_stored_under_the_names_that_stores_have() {
+        let stored = r#"{"turns":2,"asked":[7,9]}"#;
+        let run: Run = serde_json::from_str(stored).unwrap();
+        assert_eq!((run.turns, run.calls_counted.as_slice()), (2, [7, 9].as_slice()));
+        assert_eq!(serde_json::to_string(&run).unwrap(), stored);
+    }
 }

@@ -353,6 +353,10 @@ impl Store {
     }
 
     /// Finds a fact that has the words of a text, as often each, and is as it is wanted.
+    ///
+    /// It is looked for among [`POSTINGS_SCANNED_MAX`](crate::POSTINGS_SCANNED_MAX) facts that have
+    /// the longest of the words, or, for a text without words, among the newest
+    /// [`LIST_MAX`](crate::LIST_MAX).
     pub fn fact_like(
         &self,
         text: &str,

@@ -124,16 +124,16 @@ impl<'s> Tally<'s> {
         let may_be_dropped = before == 0 && Some(end) <= pending.runs_dropped_until();
         let is_over = number + u64::from(call.is_some()) < before;
         let is_counted =
-            || run.row().zip(*call).is_some_and(|(run, call)| run.asked.contains(&call));
+            || run.row().zip(*call).is_some_and(|(run, call)| run.calls_counted.contains(&call));
         if may_be_dropped || is_over || is_counted() {
             return Ok(());
         }
         let run = run.change().get_or_insert_default();
         if let Some(call) = call {
-            run.asked.push(*call);
+            run.calls_counted.push(*call);
         } else {
             run.turns = number + 1;
-            run.asked.clear();
+            run.calls_counted.clear();
         }
         let day = start.as_micros() / DAY_US;
         let (turns, used) = self.rows.entry((day, agent, model)).or_default();

@@ -154,7 +154,7 @@ impl Asking {
     }
 
     async fn ask(&self, agent: &Name, request: &RunRequest) -> Result<RunReply, Failure> {
-        let Self { door, team, may_be_begun, again, .. } = self;
+        let Self { door, team, .. } = self;
         let limit = request.timeout_ms.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_millis);
         let limit = limit + REPLY_GRACE;
         match door {
@@ -163,7 +163,73 @@ impl Asking {
             }
             Door::Nats(bus, subjects, _) => {
                 let subject = subjects.agent_run(team, agent);
-                ask_over_nats(bus, &subject, request, limit, may_be_begun, again).await
+                self.ask_over_nats(bus, &subject, request, limit).await
+            }
+        }
+    }
+
+    /// Asks for the run until there is its reply, again when the connection was lost meanwhile and
+    /// made anew, or when the daemon was seen not to know the run: the request or its reply may be
+    /// gone. The run has an id, so it is begun once.
+    async fn ask_over_nats(
+        &self,
+        bus: &Bus,
+        subject: &str,
+        request: &RunRequest,
+        limit: Duration,
+    ) -> Result<RunReply, Failure> {
+        let body = client::encode(request)?;
+        let fits = request.input.len() <= INPUT_BYTES_MAX && body.len() <= BODY_BYTES_MAX;
+        let end = Instant::now() + limit;
+        let mut is_repeated = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // The node ends the run when this time is over: that is for whoever asks to say, since a
+            // team may let its runs take longer than a reply is waited for here.
+            let headers = request.timeout_ms.map_or_else(Headers::new, |ms| {
+                let remaining = left.saturating_sub(REPLY_GRACE).max(REMAINING_MIN);
+                let remaining = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+                let ms = if is_repeated { ms.min(remaining) } else { ms };
+                Headers::new().with(header::REMAINING_MS, ms)
+            });
+            let wait = bus::Wait::from(left).with_grace(REPLY_GRACE);
+            let mended = bus.mended();
+            let lost = async {
+                tokio::select! {
+                    () = mended => {}
+                    () = self.again.notified() => {}
+                }
+            };
+            let answer = tokio::select! {
+                biased;
+                answer = bus.request(subject, headers, body.clone(), wait) => answer,
+                () = lost => {
+                    is_repeated = true;
+                    self.may_be_begun.store(true, Ordering::Relaxed);
+                    continue;
+                }
+            };
+            let is_answered = answer.is_ok();
+            let reply =
+                answer.map_err(Failure::from).and_then(|answer| client::decode(&answer.payload));
+            match reply {
+                // A request that is none too large is answered so for the sake of the reply.
+                Err(Failure::Error(error))
+                    if is_answered && fits && error.code == ErrorCode::TooLarge =>
+                {
+                    self.may_be_begun.store(true, Ordering::Relaxed);
+                    return Err(error.into());
+                }
+                // The daemon may take longer than we to come back, or come back later.
+                Err(Failure::Error(error))
+                    if is_repeated
+                        && error.code != ErrorCode::DeadlineExceeded
+                        && is_passing(error.code)
+                        && Instant::now() + LOOK_PAUSE_MIN < end =>
+                {
+                    sleep(LOOK_PAUSE_MIN).await;
+                }
+                reply => return reply,
             }
         }
     }
@@ -262,9 +328,7 @@ impl Asking {
                 let subject = subjects.run(&self.team, run, RunVerb::Answer);
                 format!("{{\"text\":\"..\",\"call\":\"{}\"}} on {subject}", open.call)
             }
-            Door::Http(_, options) | Door::Nats(_, _, options) => {
-                way(*kind, run, &open.call, open.form.is_some()) + options
-            }
+            Door::Http(_, options) | Door::Nats(_, _, options) => way(open) + options,
         };
         format!("{agent} waits for {what}: {text}\n  {way}\n")
     }
@@ -317,73 +381,6 @@ impl Door {
         match self {
             Self::Http(client, _) => entry_over_http(client, team).await,
             Self::Nats(bus, ..) => entry_over_nats(bus, team).await,
-        }
-    }
-}
-
-/// Asks for a run until there is its reply, again when the connection was lost meanwhile and made
-/// anew, or when `again` says that the request was lost: it or its reply may be gone. The run has
-/// an id, so it is begun once.
-async fn ask_over_nats(
-    bus: &Bus,
-    subject: &str,
-    request: &RunRequest,
-    limit: Duration,
-    may_be_begun: &AtomicBool,
-    again: &Notify,
-) -> Result<RunReply, Failure> {
-    let body = client::encode(request)?;
-    let fits = request.input.len() <= INPUT_BYTES_MAX && body.len() <= BODY_BYTES_MAX;
-    let end = Instant::now() + limit;
-    let mut is_repeated = false;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        // The node ends the run when this time is over: that is for whoever asks to say, since a
-        // team may let its runs take longer than a reply is waited for here.
-        let headers = request.timeout_ms.map_or_else(Headers::new, |ms| {
-            let remaining = left.saturating_sub(REPLY_GRACE).max(REMAINING_MIN);
-            let remaining = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
-            let ms = if is_repeated { ms.min(remaining) } else { ms };
-            Headers::new().with(header::REMAINING_MS, ms)
-        });
-        let wait = bus::Wait::from(left).with_grace(REPLY_GRACE);
-        let mended = bus.mended();
-        let lost = async {
-            tokio::select! {
-                () = mended => {}
-                () = again.notified() => {}
-            }
-        };
-        let answer = tokio::select! {
-            biased;
-            answer = bus.request(subject, headers, body.clone(), wait) => answer,
-            () = lost => {
-                is_repeated = true;
-                may_be_begun.store(true, Ordering::Relaxed);
-                continue;
-            }
-        };
-        let is_answered = answer.is_ok();
-        let reply =
-            answer.map_err(Failure::from).and_then(|answer| client::decode(&answer.payload));
-        match reply {
-            // A request that is none too large is answered so for the sake of the reply.
-            Err(Failure::Error(error))
-                if is_answered && fits && error.code == ErrorCode::TooLarge =>
-            {
-                may_be_begun.store(true, Ordering::Relaxed);
-                return Err(error.into());
-            }
-            // The daemon may take longer than we to come back, or come back later.
-            Err(Failure::Error(error))
-                if is_repeated
-                    && error.code != ErrorCode::DeadlineExceeded
-                    && is_passing(error.code)
-                    && Instant::now() + LOOK_PAUSE_MIN < end =>
-            {
-                sleep(LOOK_PAUSE_MIN).await;
-            }
-            reply => return reply,
         }
     }
 }

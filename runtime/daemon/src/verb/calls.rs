@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wire::open::{ApproveRequest, DenyRequest, OpenCallList, OpenCallsRequest, ResolveRequest};
 use wire::run::RunView;
 use wire::subject::CallVerb;
-use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, Subjects};
+use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, Subjects};
 
 use super::control::stands;
 use super::look::{each, when};
@@ -243,23 +243,41 @@ fn render_calls(rows: &[Of<OpenCall>], paint: Paint, width: usize) -> String {
     table::render(&columns, &rows, paint, width, |_, _| None)
 }
 
-/// Returns the command by which a person decides about an open call.
-pub(crate) fn way(kind: OpenKind, run: &RunId, call: &CallKey, has_form: bool) -> String {
-    match kind {
-        OpenKind::Question if has_form => format!("callboard calls show {call}"),
-        OpenKind::Question => format!("callboard answer {run} TEXT --call {call}"),
-        OpenKind::Approval => format!("callboard calls approve {call}"),
-        OpenKind::Unknown => format!("callboard calls resolve {call} --done RESULT"),
+/// Returns the commands by which a person decides about an open call.
+fn ways(open: &OpenCall) -> Vec<String> {
+    let OpenCall { call, run, .. } = open;
+    match (open.kind, &open.form) {
+        (OpenKind::Approval, _) => {
+            vec![format!("callboard calls approve {call}"), format!("callboard calls deny {call}")]
+        }
+        (OpenKind::Question, None) => vec![format!("callboard answer {run} TEXT --call {call}")],
+        (OpenKind::Question, Some(_)) => {
+            let asked = open.question_id.as_ref().map(|id| format!(" --question-id {id}"));
+            let asked = asked.unwrap_or_default();
+            let answer = format!("callboard answer {run} --call {call}{asked}");
+            vec![format!("{answer} --content JSON"), format!("{answer} --decline")]
+        }
+        (OpenKind::Unknown, _) => vec![
+            format!("callboard calls resolve {call} --done RESULT"),
+            format!("callboard calls resolve {call} --not-done"),
+        ],
     }
 }
 
+/// Returns the command with which a person begins who is to decide about an open call: the first
+/// of those that do, or the one that shows the form that is to be filled in.
+pub(crate) fn way(open: &OpenCall) -> String {
+    if open.kind == OpenKind::Question && open.form.is_some() {
+        return format!("callboard calls show {}", open.call);
+    }
+    ways(open).into_iter().next().unwrap_or_default()
+}
+
 fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
-    let (need, ways) = match open.kind {
-        OpenKind::Approval => ("needs leave, and was not made", ["approve KEY", "deny KEY"]),
-        OpenKind::Question => ("waits for an answer", ["", ""]),
-        OpenKind::Unknown => {
-            ("may have taken effect", ["resolve KEY --done RESULT", "resolve KEY --not-done"])
-        }
+    let need = match open.kind {
+        OpenKind::Approval => "needs leave, and was not made",
+        OpenKind::Question => "waits for an answer",
+        OpenKind::Unknown => "may have taken effect",
     };
     let mut lines = vec![format!("{} {need}", paint.bold(open.call.as_str()))];
     let mut line = |name: &str, text: String| lines.push(format!("  {name:<10} {text}"));
@@ -281,27 +299,13 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
     line("run", if open.waits { "waits for it" } else { "does not wait for it" }.to_owned());
     let question = open.question.strip_prefix(&open.notice).unwrap_or(&open.question);
     line(if open.kind == OpenKind::Unknown { "known" } else { "asks" }, text::one_line(question));
-    match &open.form {
-        Some(form) => {
-            for field in fields(form) {
-                let needed = if field.required { ", needed" } else { "" };
-                let text = format!("{}: {}{needed}", field.name, field.hint());
-                line("field", text::one_line(&text));
-            }
-            let mut answer = format!("callboard answer {} --call {}", open.run, open.call);
-            if let Some(id) = &open.question_id {
-                answer = format!("{answer} --question-id {id}");
-            }
-            line("next", format!("{answer} --content JSON"));
-            line("next", format!("{answer} --decline"));
-        }
-        None if open.kind == OpenKind::Question => {
-            line("next", way(open.kind, &open.run, &open.call, false));
-        }
-        None => {}
+    for field in open.form.iter().flat_map(fields) {
+        let needed = if field.required { ", needed" } else { "" };
+        let text = format!("{}: {}{needed}", field.name, field.hint());
+        line("field", text::one_line(&text));
     }
-    for way in ways.iter().filter(|way| !way.is_empty()) {
-        line("next", format!("callboard calls {}", way.replace("KEY", open.call.as_str())));
+    for command in ways(open) {
+        line("next", command);
     }
     lines.join("\n")
 }
@@ -328,23 +332,16 @@ mod tests {
     fn what_is_decided_about_is_shown_as_it_is() {
         let team = Name::new("t").unwrap();
         for (kind, parts) in [
-            ("approval", ["needs leave", "callboard calls approve k1", "callboard calls deny k1"]),
-            (
-                "question",
-                ["waits for an answer", "asks       sure?", "callboard answer r1 TEXT --call k1\n"],
-            ),
-            ("unknown", ["may have taken", "resolve k1 --done RESULT", "known      sure?"]),
+            ("approval", ["needs leave", "asks       sure?"]),
+            ("question", ["waits for an answer", "asks       sure?"]),
+            ("unknown", ["may have taken", "known      sure?"]),
         ] {
-            let shown = render_call(&team, &open(kind), Paint::new(false)) + "\n";
+            let shown = render_call(&team, &open(kind), Paint::new(false));
             let arguments = r#"arguments  {"to":"a\u202eb\u001b[2J"}"#;
             for part in parts.iter().chain([&arguments]) {
                 assert!(shown.contains(part), "{part} in {shown}");
             }
         }
-        let (form, id) = (Some(json!({})), Name::new("q").ok());
-        let asks = OpenCall { form, question_id: id, ..open("question") };
-        let shown = render_call(&team, &asks, Paint::new(false));
-        assert!(shown.contains("answer r1 --call k1 --question-id q --decline"), "{shown}");
         let long = json!({"to": "x".repeat(100_000)}).into();
         let question = "Beware. Allow pay?".to_owned();
         let notice = "Beware.".to_owned();
@@ -356,6 +353,48 @@ mod tests {
         let rows = [Of { team, found: open("approval") }];
         let listed = render_calls(&rows, Paint::new(false), 120);
         assert!(listed.contains(r#"pay {"to":"a\u202eb\u001b[2J"}"#), "{listed}");
+    }
+
+    #[test]
+    fn a_call_is_decided_about_by_commands_that_name_it() {
+        let form = |id: Option<&str>| OpenCall {
+            form: Some(json!({})),
+            question_id: id.map(|id| Name::new(id).unwrap()),
+            ..open("question")
+        };
+        let (approve, deny) = ("callboard calls approve k1", "callboard calls deny k1");
+        let (show, text) = ("callboard calls show k1", "callboard answer r1 TEXT --call k1");
+        let done = "callboard calls resolve k1 --done RESULT";
+        let not_done = "callboard calls resolve k1 --not-done";
+        // What is open, with which command one begins, and all that decide.
+        let cases: [(OpenCall, &str, &[&str]); 5] = [
+            (open("approval"), approve, &[approve, deny]),
+            (open("question"), text, &[text]),
+            (
+                form(None),
+                show,
+                &[
+                    "callboard answer r1 --call k1 --content JSON",
+                    "callboard answer r1 --call k1 --decline",
+                ],
+            ),
+            (
+                form(Some("q")),
+                show,
+                &[
+                    "callboard answer r1 --call k1 --question-id q --content JSON",
+                    "callboard answer r1 --call k1 --question-id q --decline",
+                ],
+            ),
+            (open("unknown"), done, &[done, not_done]),
+        ];
+        let team = Name::new("t").unwrap();
+        for (open, begins, all) in cases {
+            assert_eq!(way(&open), begins);
+            let shown = render_call(&team, &open, Paint::new(false));
+            let next = shown.lines().filter_map(|line| line.strip_prefix("  next       "));
+            assert_eq!(next.collect::<Vec<_>>(), all, "{shown}");
+        }
     }
 
     #[test]

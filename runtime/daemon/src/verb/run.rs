@@ -98,10 +98,7 @@ fn left_alone(runs: usize, args: &Run, place: &Place) -> String {
 /// Says what a run waits for, of whom nobody can be asked here.
 fn left_open(calls: &[OpenCall], args: &Run, place: &Place) -> String {
     let (team, data) = (args.team.display(), place.option());
-    let ways = calls.iter().map(|open| {
-        let way = way(open.kind, &open.run, &open.call, open.form.is_some());
-        format!("  {way}{data}\n")
-    });
+    let ways = calls.iter().map(|open| format!("  {}{data}\n", way(open)));
     format!(
         "stdin is at its end, so the run stays open; start `callboard serve {team}{data}`, and \
          decide there:\n{}",

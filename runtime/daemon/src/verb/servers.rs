@@ -47,7 +47,7 @@ pub(crate) async fn approve(
                 "the list of {server} is not pinned: the team does not go with it\n"
             ));
         }
-        super::unloaded(error, paint)
+        super::load_failure(error, paint)
     })?;
     show(server, &found, as_json)?;
     if !as_json {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agents_core::effect::Rejected;
 use bus::Message;
 use store::RunBegun;
 use tokio::task::spawn_blocking;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use tools::secret::clean;
 use wire::entry::Submitted;
 use wire::header::{self, REPLY_ACCEPTED};
-use wire::run::INPUT_BYTES_MAX;
+use wire::run::{Accepted, INPUT_BYTES_MAX};
 use wire::{Digest, ErrorCode, Name, Plan, RunId, RunRequest, SessionId, TraceContext, WireError};
 
 use super::Porter;
@@ -24,6 +25,11 @@ pub(super) struct Arrival {
     pub(super) unless_known: Option<WireError>,
     /// Whoever asks is to be told at once that the run is taken, and does not wait for its reply.
     pub(super) is_let_go: bool,
+}
+
+/// Takes the secrets out of a request, before it is compared with another or becomes a run.
+pub(super) fn cleaned(request: RunRequest) -> RunRequest {
+    RunRequest { input: clean(request.input), ..request }
 }
 
 /// Returns the run that a request names, if it names one.
@@ -155,24 +161,25 @@ fn session_of(
 }
 
 impl TeamContext {
-    /// Returns how the run began that a request asks for again, if it is known and its agent is the
-    /// one that is asked.
-    pub(crate) async fn begun_before(
+    /// Accepts a request for a run that is known, and that the same agent was asked for, as it was
+    /// accepted before. Another request under its id is refused.
+    pub(crate) async fn accepted_before(
         self: &Arc<Self>,
         agent: &Name,
-        request: &RunRequest,
-    ) -> Result<Option<RunBegun>, WireError> {
+        request: RunRequest,
+    ) -> Result<Option<Accepted>, WireError> {
+        let request = cleaned(request);
         let Some(run) = &request.run else { return Ok(None) };
         // What was accepted a moment ago is known when the store has caught up.
         self.projector.sync().await;
         let begun = self.begun(run).await?.filter(|begun| begun.agent == *agent);
         let Some(begun) = begun else { return Ok(None) };
-        session_of(request, run, Some(begun.session.clone()))?;
-        if begun.body != body_of(agent, &clean(request.input.clone())) {
-            let text = format!("run id {run} was used before by another request");
-            return Err(WireError::new(ErrorCode::RunConflict, text));
+        session_of(&request, run, Some(begun.session.clone()))?;
+        let RunBegun { run, session, body, trace, joined, .. } = begun;
+        if body != body_of(agent, &request.input) {
+            return Err(Rejected::Conflict { run }.to_wire());
         }
-        Ok(Some(begun))
+        Ok(Some(Accepted::new(run, session, trace.trace_id(), joined)))
     }
 
     /// Returns the session in which a run began, if the run is known.

@@ -27,6 +27,10 @@ pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// connection that is there again, unless it was sent just as there was none.
 pub(super) const REPEATS_MAX: u32 = 3;
 
+/// As often as the connection is lost: for what is begun once however often it is asked for, or
+/// costs nothing.
+pub(super) const REPEATS_UNBOUNDED: u32 = u32::MAX;
+
 /// A request to a model, a tool or an agent.
 pub(crate) struct Asking {
     pub(crate) subject: String,
@@ -37,10 +41,10 @@ pub(crate) struct Asking {
     pub(crate) grace: Duration,
     /// How it is stopped, if it can be.
     pub(crate) stop: Option<Stop>,
-    /// Whether it may be made again although somebody may have taken it: a turn changes nothing,
-    /// and a run is known by its id. It is, once a connection that was lost is there again, unless
-    /// the work is under way in this process, from where its answer needs no connection.
-    pub(crate) repeatable: bool,
+    /// How often it is made again because the connection was lost, although somebody may have taken
+    /// it: a turn changes nothing, and a run is known by its id. That is once the connection is
+    /// there again, unless the work is under way in this process, from where its answer needs none.
+    pub(crate) repeats_max: u32,
     /// Whether it is made again while nobody listens.
     pub(crate) patient: bool,
     /// Whether the answer is that of a run or a person.
@@ -85,8 +89,8 @@ impl Asking {
         let stop = Some(Stop { whom: Stopped::Model(model.clone()), work });
         let subject = subjects.model(team, model);
         let grace = Duration::ZERO;
-        let (repeatable, patient, is_long) = (true, true, false);
-        Self { subject, headers, deadline, grace, stop, repeatable, patient, is_long }
+        let (repeats_max, patient, is_long) = (REPEATS_MAX, true, false);
+        Self { subject, headers, deadline, grace, stop, repeats_max, patient, is_long }
     }
 }
 
@@ -192,8 +196,7 @@ async fn ask<T: Answer>(
         };
         let is_near = near.is_some();
         let bus = near.unwrap_or_else(|| context.bus.clone());
-        // A run is begun once, and to watch a question costs nothing.
-        let may_repeat = asking.repeatable && (waiting.is_none() || repeats < REPEATS_MAX);
+        let may_repeat = repeats < asking.repeats_max;
         let sent = {
             let request = pin!(bus.request_of(&asking.subject, headers, body.clone(), wait));
             attempt(&bus, request, waiting.as_ref(), may_repeat).await

@@ -1,19 +1,19 @@
 //! Calls of tools that ask people while they are under way: made, answered, and heard to their end.
 
-use std::future::pending;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::effect::CallEffect;
 use bus::Content;
+use futures_util::future::OptionFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tools::Missed;
 use wire::question::{QuestionRequest, Void};
 use wire::{ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply};
 
-use super::asking::{Asking, PAUSE_MAX, PAUSE_MIN, request};
+use super::asking::{Asking, PAUSE_MAX, PAUSE_MIN, REPEATS_UNBOUNDED, request};
 use super::begin_call;
 use crate::clock;
 use crate::context::TeamContext;
@@ -63,9 +63,12 @@ pub(crate) async fn converse(
         });
         let asked = question.clone();
         report(Input::CallAsked { call: call.call.clone(), attempt: call.attempt, question });
-        reply = Box::pin(answered(context, call, &asked, said, &report)).await;
+        reply = call.judge(Box::pin(answered(context, call, &asked, said, &report)).await);
     }
-    if let Some(held) = held {
+    // One of which nobody has heard the end may still be at work: it is stopped by the drop.
+    if let Some(held) = held
+        && !matches!(reply, ToolReply::Lost { .. })
+    {
         held.end();
     }
     reply
@@ -85,28 +88,29 @@ async fn answered(
         deadline,
         grace: Duration::ZERO,
         stop: None,
-        repeatable: watches,
+        // To watch costs nothing.
+        repeats_max: if watches { REPEATS_UNBOUNDED } else { 0 },
         // Only the tool that asked listens, and is waited for here.
         patient: false,
         is_long: watches,
     };
     let watch = u64::try_from(VOID_WAIT.as_millis()).unwrap_or(u64::MAX);
     let watching = asking(clock::now().plus_ms(watch), true);
-    let mut void = pin!(watch_question(context, &watching));
-    let mut is_watched = true;
+    let void = pin!(watch_question(context, &watching));
+    let mut void = Some(void);
     let say = loop {
         tokio::select! {
             // A call that is over has said its last, whatever it is still to be told.
             biased;
-            found = &mut void, if is_watched => match found {
+            Some(found) = OptionFuture::from(void.as_mut()) => match found {
                 Ok(Void::Over { reply }) => return reply,
                 Ok(Void::Withdrawn) => {
-                    is_watched = false;
+                    void = None;
                     let (call, question) = (call.call.clone(), question.id.clone());
                     report(Input::QuestionAnswered { call, question, said: Said::Cancel });
                 }
                 Err(Missed::Unanswered(error)) if error.code != ErrorCode::Unavailable => {
-                    is_watched = false;
+                    void = None;
                 }
                 // Nobody listens, though somebody may have before the connection was lost.
                 Err(Missed::NotDelivered(error) | Missed::Unanswered(error)) => {
@@ -120,11 +124,22 @@ async fn answered(
             },
         }
     };
-    let told: Arc<dyn Content> = Arc::new(QuestionRequest::Say { said: say.said });
-    let telling = asking(say.deadline, false);
+    deliver(context, call, &asking(say.deadline, false), say.said, void).await
+}
+
+/// Tells a call what was said to its question, though its process may be away, and returns what
+/// the call says next. `void` is ready once the question is void, as long as that is watched.
+async fn deliver(
+    context: &Arc<TeamContext>,
+    call: &CallEffect,
+    telling: &Asking,
+    said: Said,
+    mut void: Option<Pin<&mut impl Future<Output = Result<Void, Missed>>>>,
+) -> ToolReply {
+    let told: Arc<dyn Content> = Arc::new(QuestionRequest::Say { said });
     let mut away = Away::begin();
     loop {
-        let error = match request::<ToolReply>(context, &telling, told.clone()).await {
+        let error = match request::<ToolReply>(context, telling, told.clone()).await {
             Ok(reply) => return reply,
             Err(Missed::Unanswered(error)) => return ToolReply::unanswered(error),
             Err(Missed::NotDelivered(error)) => error,
@@ -132,11 +147,14 @@ async fn answered(
         // The call was made before, so that nobody heard the answer does not undo it. It may have
         // ended at that moment, and what it came to is on its way.
         let pause = away.pause().filter(|_| error.code == ErrorCode::Unavailable);
-        let last = async { if is_watched { void.as_mut().await.ok() } else { pending().await } };
-        match timeout(pause.unwrap_or(LAST_WAIT), last).await {
-            Ok(Some(Void::Over { reply })) => return reply,
-            Ok(Some(Void::Withdrawn) | None) => is_watched = false,
-            Err(_) => {}
+        let wait = pause.unwrap_or(LAST_WAIT);
+        match &mut void {
+            Some(watched) => match timeout(wait, watched).await {
+                Ok(Ok(Void::Over { reply })) => return reply,
+                Ok(Ok(Void::Withdrawn) | Err(_)) => void = None,
+                Err(_) => {}
+            },
+            None => sleep(wait).await,
         }
         if pause.is_none() {
             return gone(call, &error.message);

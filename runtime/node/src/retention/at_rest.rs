@@ -8,7 +8,7 @@ use wire::entry::{Body, Entry, Input, memory_session};
 use wire::{SessionId, Timestamp};
 
 use super::pass::Hand;
-use super::{Cutoffs, Due, Keeper, TooLarge, forgotten};
+use super::{Cutoffs, Due, Keeper, forgotten, warn_too_large};
 use crate::error::Error;
 use crate::fold::fold_machine;
 use crate::session::Tidied;
@@ -58,7 +58,7 @@ impl Hand for AtRest {
             Due::Nothing => Ok(Tidied::Unchanged),
             Due::TooLarge { bytes } => {
                 // A pass comes to each session once.
-                TooLarge::default().warn(session, bytes);
+                warn_too_large(session, bytes);
                 Ok(Tidied::Unchanged)
             }
             Due::Shorten(snapshot) => {

@@ -35,8 +35,7 @@ impl SessionState {
             return Ok(());
         }
         let trace_id = submitted.trace.trace_id();
-        let (session, status) = (self.session.clone(), "accepted".to_owned());
-        let taken = Accepted { run: run.clone(), session, status, trace_id, joined: None };
+        let taken = Accepted::new(run.clone(), self.session.clone(), trace_id, None);
         let receipt = Receipt { accepted: taken, is_repeated: false };
         self.unsaid = Some(Box::new(Unsaid { receipt, answer: accepted }));
         // Attached before the input, since a run may end by the very input that begins it.

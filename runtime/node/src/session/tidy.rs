@@ -23,18 +23,24 @@ impl SessionState {
         is_asked: bool,
     ) -> Result<Tidied, Error> {
         let Ok(machine) = &self.machine else { return Ok(Tidied::Unchanged) };
-        match cutoffs.decide(machine, is_asked) {
-            Due::Nothing => Ok(Tidied::Unchanged),
+        let tidied = match cutoffs.decide(machine, is_asked) {
+            Due::Nothing => Tidied::Unchanged,
             Due::TooLarge { bytes } => {
-                self.context.too_large.warn(&self.session, bytes);
-                Ok(Tidied::Unchanged)
+                if self.context.too_large.note(&self.session) {
+                    retention::warn_too_large(&self.session, bytes);
+                }
+                Tidied::Unchanged
             }
             Due::Shorten(snapshot) => {
                 let taken = self.accept(Input::Snapshot(snapshot)).await?.is_ok();
-                Ok(if taken { Tidied::Shortened } else { Tidied::Unchanged })
+                if taken { Tidied::Shortened } else { Tidied::Unchanged }
             }
-            Due::Forget => self.forget().await,
+            Due::Forget => self.forget().await?,
+        };
+        if tidied != Tidied::Unchanged {
+            self.context.too_large.forget(&self.session);
         }
+        Ok(tidied)
     }
 
     /// Forgets the session; who asks for it from here on begins it anew.

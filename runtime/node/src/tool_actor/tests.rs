@@ -267,7 +267,7 @@ async fn arguments_are_judged_unless_the_call_was_made_before() {
             deadline,
             grace: Duration::ZERO,
             stop: None,
-            repeatable: false,
+            repeats_max: 0,
             patient: true,
             is_long: false,
         };

@@ -143,12 +143,14 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
     let mut server = NatsServer::start("").await.unwrap();
     let connect = async || Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
     let (bus, daemon) = (connect().await, connect().await);
-    let mut requests = daemon.subscribe("lead", Some("q")).await.unwrap();
+    let (subjects, team) = (Subjects::default(), Name::new("crew").unwrap());
+    let (run, agent) = (RunId::new("r").unwrap(), Name::new("lead").unwrap());
+    let subject = subjects.agent_run(&team, &agent);
+    let mut requests = daemon.subscribe(&subject, Some("q")).await.unwrap();
     daemon.flush().await.unwrap();
     let request: RunRequest = serde_json::from_value(json!({"input": "x", "run": "r"})).unwrap();
-    let may_be_begun = AtomicBool::new(false);
-    let (limit, again) = (Duration::from_secs(60), Notify::new());
-    let asked = ask_over_nats(&bus, "lead", &request, limit, &may_be_begun, &again);
+    let asking = asking(Door::Nats(bus, subjects, String::new()), &team, &run);
+    let asked = asking.ask(&agent, &request);
     let answered = async {
         let first = requests.next().await.unwrap();
         server.stop().unwrap();
@@ -157,9 +159,10 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
         assert_eq!(again.payload, first.payload);
         daemon.reply(&again, Headers::new(), client::encode(&ended("r")).unwrap()).await.unwrap();
     };
-    let (reply, ()) = tokio::join!(asked, answered);
+    let both = async { tokio::join!(asked, answered) };
+    let (reply, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
     assert_eq!(reply.unwrap().run.as_str(), "r");
-    assert!(may_be_begun.into_inner());
+    assert!(asking.may_be_begun.into_inner());
 }
 
 #[tokio::test]

@@ -262,7 +262,7 @@ impl Asking {
             return;
         };
         let call = asked.call.clone();
-        let is_over = match self.control(&subject, &body).await {
+        let is_settled = match self.control(&subject, &body).await {
             Ok(_) => true,
             Err(failure) => {
                 screen::note(&failure.render(self.screen.err.paint));
@@ -270,7 +270,7 @@ impl Asking {
             }
         };
         // What was refused and is still asked is put again, for something else to be said to it.
-        if is_over {
+        if is_settled {
             self.questions.retain(|asked| asked.call != call);
         }
         self.next();

@@ -9,7 +9,7 @@ use tokio::time::{advance, pause, resume, timeout};
 use wire::look::{Doing, DoingKind};
 
 use super::*;
-use crate::perform::asking::REPEATS_MAX;
+use crate::perform::asking::{REPEATS_MAX, REPEATS_UNBOUNDED};
 use crate::worklist::work_of;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -38,28 +38,29 @@ async fn a_request_that_does_not_leave_goes_on_until_its_end() {
     let _feed = answer_on(&context, "service", "\"done\"".to_owned()).await;
     bus.flush().await.unwrap();
     lose(&mut server, &bus).await;
-    let asking = |repeatable, patient, ms| Asking {
+    let asking = |repeats_max, patient, ms| Asking {
         subject: "service".to_owned(),
         headers: Headers::new(),
         deadline: clock::now().plus_ms(ms),
         grace: Duration::ZERO,
         stop: None,
-        repeatable,
+        repeats_max,
         patient,
         is_long: false,
     };
-    let cases = [(true, true), (true, false), (false, true), (false, false)];
-    for (repeatable, patient) in cases {
-        let asking = asking(repeatable, patient, 20);
+    let (always, never) = (REPEATS_UNBOUNDED, 0);
+    let cases = [(always, true), (always, false), (never, true), (never, false)];
+    for (repeats_max, patient) in cases {
+        let asking = asking(repeats_max, patient, 20);
         // Nothing of it was in the queue, so nobody can have it.
         match request::<Value>(&context, &asking, Arc::new(Value::Null)).await {
             Err(Missed::NotDelivered(error)) => {
                 assert_eq!(error.code, ErrorCode::NatsUnavailable, "{error}");
             }
-            missed => panic!("repeatable {repeatable}, patient {patient}: {missed:?}"),
+            missed => panic!("repeats {repeats_max}, patient {patient}: {missed:?}"),
         }
     }
-    let askings = cases.map(|(repeatable, patient)| asking(repeatable, patient, 60_000));
+    let askings = cases.map(|(repeats_max, patient)| asking(repeats_max, patient, 60_000));
     let mut waiting: Vec<_> = askings
         .iter()
         .map(|asking| Box::pin(request::<Value>(&context, asking, Arc::new(Value::Null))))
@@ -94,7 +95,7 @@ async fn a_request_that_was_taken_before_the_connection_was_lost_is_not_called_u
             deadline: clock::now().plus_ms(60_000),
             grace: Duration::ZERO,
             stop: None,
-            repeatable: true,
+            repeats_max: REPEATS_UNBOUNDED,
             patient: false,
             is_long: false,
         };

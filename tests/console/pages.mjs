@@ -76,7 +76,7 @@ async function settle(tab) {
   // Nothing is counted until the first turn is over.
   await page.waitForSelector(".facts-line div:has(dt:text-is('Tokens')) dd:text-is('0')");
   await page.click("text='Cancel the run'");
-  await page.waitForSelector(".item.end .badge.off:has-text('cancelled')");
+  await page.waitForSelector(".item.end:has(.who:text-is('End')) .badge.off:has-text('cancelled')");
 
   await ask(tab, "crew/clerk", "remember the door");
   await page.waitForSelector(".item.end .badge.ok");
@@ -100,7 +100,8 @@ async function lists(tab, api) {
   await page.fill("#filter-text", "once more");
   await page.waitForFunction(() => document.querySelectorAll("tr[data-run]").length === 1);
   await page.fill("#filter-text", "no run has this");
-  await page.waitForSelector(".empty:has-text('No run fits')");
+  await page.click(".empty:has-text('No run fits') >> text='Show all runs'");
+  await page.waitForFunction(() => document.querySelectorAll("tr[data-run]").length > 1);
   await tab.go("#/runs?state=failed&team=quickstart");
   await page.waitForSelector(".empty");
   await tab.go("#/memory");
@@ -109,10 +110,11 @@ async function lists(tab, api) {
   await page.waitForSelector(".empty:has-text('No fact')");
   await tab.go("#/usage");
   await page.waitForSelector(".chart rect.series");
-  for (const [button, seen] of [["Cost", "Cost by day"], ["Agents", "table"], ["7 days", "svg"]]) {
+  await page.waitForSelector("th:text-is('crew / main')");
+  for (const [button, seen] of [["Cost", "svg[aria-label^='Cost by day'] text:text-is('0')"], ["Agents", "table"], ["7 days", "svg"]]) {
     await page.click(`.switch >> text="${button}"`);
     await page.waitForSelector(`.switch button[aria-pressed=true]:has-text("${button}")`);
-    holds(await page.locator(seen === "Cost by day" ? "svg[aria-label^='Cost by day']" : seen).count() > 0, `usage shows ${seen}`);
+    holds(await page.locator(seen).count() > 0, `usage shows ${seen}`);
   }
 }
 
@@ -150,6 +152,14 @@ async function keys(tab) {
   holds(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle) !== "none", "the focus is seen");
   await page.keyboard.press("Enter");
   await page.waitForURL(/#\/runs\/[^/]+\/./);
+  await page.goBack();
+  await page.waitForSelector("tr[data-run]");
+  const { width, height } = page.viewportSize();
+  await page.setViewportSize({ width, height: 320 });
+  for (const key of "jjjjjjjjkkkkkk") await page.keyboard.press(key);
+  const hidden = await page.evaluate(() => document.querySelector(".bar").getBoundingClientRect().bottom - document.activeElement.getBoundingClientRect().top);
+  holds(hidden <= 0, `the focus is ${hidden} px below the bar of the pages`);
+  await page.setViewportSize({ width, height });
 
   for (const hash of ["#/teams", "#/runs", "#/approvals", "#/usage"]) {
     await tab.go(hash);
@@ -166,6 +176,15 @@ async function keys(tab) {
     const reached = await page.evaluate(() => window.__stops.size);
     holds(reached >= stops, `${hash}: Tab reaches ${reached} of ${stops}`);
   }
+}
+
+// Tells what of a page cannot be seen though it is meant to: its name in the bar of the pages, what was
+// used on the last day, and the bar that was chosen.
+function unseen() {
+  const is_inside = ({ left, right, top, bottom }) => left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight;
+  const chosen = [...document.querySelectorAll(".nav [aria-current], .bar-row[aria-pressed=true]")].filter((node) => !is_inside(node.getBoundingClientRect()));
+  const days = [...document.querySelectorAll("rect.series")].filter((node) => node.getBoundingClientRect().right > innerWidth);
+  return [...chosen, ...days].map((node) => node.outerHTML.slice(0, 200));
 }
 
 export async function pages({ tab, api, settings, views }) {
@@ -186,6 +205,7 @@ export async function pages({ tab, api, settings, views }) {
   const names = { teams: "#/teams", runs: "#/runs", "new-run": "#/runs?new", run: run.slice(run.indexOf("#")), sessions: "#/sessions", memory: "#/memory", usage: "#/usage", approvals: "#/approvals" };
   const { run: waiting } = await api("/v1/teams/crew/agents/clerk/runs?wait=false", { input: "pay the bill" });
   await api("/v1/teams/crew/agents/clerk/runs?wait=false", { input: "which colour" });
+  await api("/v1/teams/crew/agents/clerk/runs", { input: "W".repeat(200) });
   Object.assign(names, { "run-open": `#/runs/crew/${waiting}`, session: `#/sessions/crew/${waiting}` });
   let requests = 0;
   for (const view of views) {
@@ -195,6 +215,9 @@ export async function pages({ tab, api, settings, views }) {
       if (name === "approvals" || name === "run-open") await one.page.waitForSelector(".call-card");
       if (name === "run") await one.page.waitForFunction(() => document.querySelectorAll(".bar-row").length === 21);
       if (name === "run") await one.page.click(".bar-row:has-text('calculate')");
+      await one.page.waitForSelector(".nav .count:has-text('2')");
+      const lost = await one.page.evaluate(unseen);
+      holds(lost.length === 0, `${name} ${view}: not seen: ${lost}`);
       await one.picture(`${name}-${view}`);
       await one.check(`${name} ${view}`);
       await one.audit(`${name} ${view}`);

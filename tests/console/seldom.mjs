@@ -5,7 +5,12 @@ import { holds } from "./hold.mjs";
 
 const DIGITS = "1234567890123456789012345678901234567890.10";
 const AGENTS = ["clerk", "helper"].map((name) => ({ name, description: "Helps.", actor: "main", dialect: "native", calls: [] }));
-const TEAM = { name: "crew", description: "Helps.", entry: "clerk", models: ["main"], tools: [], agents: AGENTS };
+const TOOL = { name: "a".repeat(64), description: "Helps.", effect: "read", parameters: {} };
+const CLERK = { ...AGENTS[0], calls: [TOOL.name] };
+const TEAM = { name: "crew", description: "Helps.", entry: "clerk", models: ["main"], tools: [TOOL], agents: [CLERK, AGENTS[1]] };
+
+// What may pass until something is asked for.
+const HELD_MAX_MS = 60_000;
 
 // Makes an open call out of what is not as usual.
 function open_call(more) {
@@ -17,6 +22,15 @@ function open_call(more) {
 
 function usage_of(input_tokens) {
   return { input_tokens, output_tokens: 0 };
+}
+
+// Makes a finished span that says that tokens were used, each of which costs a cent.
+function span(run, operation, tokens, more = {}, error = undefined) {
+  const id = tokens.toString(16).padStart(16, "0");
+  const attributes = {
+    "gen_ai.operation.name": operation, "gen_ai.usage.input_tokens": tokens, "callboard.usage.cost_nano_usd": tokens * 10_000_000, ...more,
+  };
+  return { context: `00-t-${id}-01`, name: `${operation} ${tokens}`, start: 1_000_000, end: 2_000_000, run, attributes, error };
 }
 
 // Makes the events of a run and one below it, which name their kinds and what is told with them.
@@ -34,13 +48,17 @@ function events_of(list) {
 const STARTED = ["r", "call_started", { call: "c-1", tool: "ask_user", arguments: {}, is_agent: false }];
 
 // A daemon as it is written down here. `refuses` names paths that are not answered, `held` such whose
-// answers wait until they are let go.
+// answers wait until they are let go, `unknown` such of what is not known.
 class World {
   constructor() {
     this.calls = [];
     this.runs = [];
+    this.more = {};
     this.events = [];
     this.rows = [];
+    this.spans = [];
+    this.many = 1;
+    this.unknown = undefined;
     this.refuses = undefined;
     this.held = undefined;
     this.waiting = [];
@@ -50,13 +68,14 @@ class World {
 
   answer(path, query) {
     const run = { run: "r", session: "r", agent: "clerk", at: 1_000_000, input: "go", trace_id: "t", state: "running", phase: "acting", step: 1 };
+    const times = (one) => Array.from({ length: this.many }, () => one);
     const fact = { id: "f", team: "crew", agent: "clerk", session: "s", at: 1, text: `found by ${query.get("query")}.` };
     const session = { session: "s", agent: "clerk", at: 1, begun: 1, slots: 1, exchanges: [{ ...run, run: "s", output: "said" }] };
     return {
       "/v1/sign-in": { required: false, signed_in: true }, "/v1/teams": { teams: [TEAM] },
-      "/v1/teams/crew/calls": { calls: this.calls }, "/v1/teams/crew/runs": { runs: this.runs.map((name) => ({ ...run, run: name })) },
-      "/v1/teams/crew/runs/r": run, "/v1/teams/crew/traces/r": { spans: [] }, "/v1/teams/crew/sessions/s": session,
-      "/v1/teams/crew/memory": { facts: [fact] },
+      "/v1/teams/crew/calls": { calls: this.calls }, "/v1/teams/crew/runs": { runs: this.runs.map((name) => ({ ...run, run: name, ...this.more })) },
+      "/v1/teams/crew/runs/r": run, "/v1/teams/crew/traces/r": { spans: this.spans }, "/v1/teams/crew/sessions/s": session,
+      "/v1/teams/crew/sessions": { sessions: times(session) }, "/v1/teams/crew/memory": { facts: times(fact) },
       "/v1/teams/crew/usage": { usage: this.rows.concat(query.get("days") === "7" ? [{ day: 0, agent: "clerk", model: "seven", turns: 1, usage: usage_of(7) }] : []) },
     }[path];
   }
@@ -77,7 +96,7 @@ class World {
         }
         return give({ json: { run: "r", session: "r", status: "accepted" } });
       }
-      if (pathname.endsWith("/events")) {
+      if (pathname.endsWith("/events") && !this.unknown?.test(pathname)) {
         const told = (pathname === "/v1/events" ? [{}] : this.events).map((event) => `data: ${JSON.stringify(event)}\n\n`);
         return give({ contentType: "text/event-stream", body: `retry: 100\n\n${told.join("")}` });
       }
@@ -95,7 +114,11 @@ class World {
 
   // Waits until something is held.
   async holding(page) {
-    while (this.waiting.length === 0) await World.frame(page);
+    const until = Date.now() + HELD_MAX_MS;
+    while (this.waiting.length === 0) {
+      holds(Date.now() < until, "nothing is asked for that could be held");
+      await World.frame(page);
+    }
   }
 
   // Waits until what the page has to draw is drawn.
@@ -136,7 +159,7 @@ async function one_message_is_one_run({ page, go, world }) {
     for (const [at, text] of ["pay", "pay", "pay twice"].entries()) {
       await page.fill(field, text);
       world.held = /runs/;
-      await page.click(button);
+      await (at === 0 ? page.click(button) : page.press(field, "Control+Enter"));
       await world.holding(page);
       await page.press(field, "Control+Enter");
       world.release();
@@ -314,6 +337,107 @@ async function what_waits_is_known({ page, go, world }) {
   world.calls = [];
 }
 
+// While a run is in work, what it and those below it used is summed up out of what each span says of
+// its own; others repeat that, and those of the run above are not of it.
+async function what_is_used_is_counted_once({ page, go, world }) {
+  world.events = events_of([["r", "run_accepted", { input: "go", depth: 1 }], STARTED, ["below", "run_accepted", { input: "help" }]]);
+  const model = { "callboard.model": "main" };
+  world.spans = [
+    span("above", "chat", 1_000, { ...model, "callboard.role": "actor" }),
+    span("r", "chat", 1, { ...model, "callboard.role": "thinker" }),
+    span("r", "chat", 2, { ...model, "callboard.role": "actor" }),
+    span("r", "chat", 4, { ...model, "callboard.role": "actor" }, "it fell over"),
+    span("below", "execute_tool", 8, { ...model, "gen_ai.tool.call.id": "c-3" }),
+    span("below", "execute_tool", 16, { ...model, "gen_ai.tool.call.id": "c-4" }, "it fell over"),
+    span("r", "execute_tool", 2_000, { "gen_ai.tool.call.id": "c-5" }),
+    span("below", "invoke_agent", 4_000),
+  ];
+  await go("#/runs/crew/r");
+  for (const [name, value] of [["Tokens", "31"], ["Cost", "$0.31"]]) {
+    await page.waitForSelector(`.facts-line div:has(dt:text-is('${name}')) dd:text-is('${value}')`);
+  }
+  await page.click(".crumbs a:has-text('run above')");
+  await page.waitForURL(/#\/runs\/crew\/above$/);
+  [world.events, world.spans] = [[], []];
+}
+
+// Of what is not known there is nothing to show, and nothing to wait for.
+async function what_is_not_known_is_not_waited_for({ page, go, world, tab }) {
+  world.unknown = /none/;
+  const looked = World.look(page, "/v1/teams/crew/runs/none");
+  await go("#/runs/crew/none");
+  await looked;
+  await page.waitForSelector(".pulse:not(:has(.dot))", { state: "attached" });
+  holds(await page.locator(".run-columns:visible").count() === 0, "no empty panels are shown");
+  for (const [hash, text, title] of [["#/sessions/crew/none", "This session cannot be shown", "Session none"], ["#/teams/none", "No such team", "Teams"], ["#/nowhere", "There is no such page", "No such page"]]) {
+    await page.goto("about:blank");
+    await page.goto(`${tab.base}/${hash}`);
+    await page.waitForSelector(`main[aria-busy=false] .empty:has-text('${text}')`);
+    holds(await page.locator("main form:visible").count() === 0, `${hash}: nothing can be sent`);
+    holds(await page.title() === `${title} · Callboard`, `${hash}: ${await page.title()}`);
+  }
+  world.unknown = undefined;
+}
+
+// Lists that are cut say so.
+async function long_lists_say_so({ page, go, world }) {
+  for (const [hash, text] of [["#/sessions", "the 200 that were active last are shown"], ["#/memory", "at most 200 are shown"]]) {
+    for (const many of [199, 200]) {
+      world.many = many;
+      await go(hash);
+      await page.waitForSelector("main[aria-busy=false]");
+      holds((await page.textContent("main")).includes(text) === (many === 200), `${hash}: ${many}`);
+    }
+  }
+  world.many = 1;
+}
+
+// Long names are not wider than the boxes that they stand in, and break no values beside them in two.
+async function long_names_find_their_place({ page, go, world }) {
+  await go("#/teams");
+  await page.waitForSelector(".box.tool");
+  const wide = await page.evaluate(() => [...document.querySelectorAll(".box")].filter((box) => {
+    const frame = box.querySelector("rect").getBoundingClientRect();
+    return [...box.querySelectorAll("text")].some((text) => text.getBoundingClientRect().right > frame.right);
+  }).map((box) => box.textContent));
+  holds(wide.length === 0, `wider than their boxes: ${wide}`);
+  world.runs = ["one"];
+  world.more = { agent: TOOL.name, input: "W".repeat(200), status: "completed", ended: 62_000_000, usage: { ...usage_of(1), cost_nano_usd: 50_000 } };
+  await go("#/runs");
+  await page.waitForSelector("tr[data-run=one]");
+  const broken = await page.evaluate(() => [...document.querySelectorAll(".runs :is([data-label=Age], [data-label=Took], [data-label=Cost])")].filter((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
+  }).map((cell) => cell.textContent));
+  holds(broken.length === 0, `broken in two: ${broken}`);
+  [world.runs, world.more] = [[], {}];
+}
+
+// What is under the hand on the page of a run stays while the page looks anew.
+async function looks_at_a_run_disturb_nobody({ page, go, world }) {
+  const list = [["r", "run_accepted", { input: "go" }], ["r", "call_started", { call: "below", tool: "helper", arguments: {}, is_agent: true }],
+    ["below", "run_accepted", { input: "help" }], ["below", "call_started", { call: "c-2", tool: "ask_user", arguments: {}, is_agent: false }]];
+  world.events = events_of(list);
+  world.calls = [open_call({ call: "c-2", run: "below" })];
+  world.spans = [span("r", "chat", 1, { "callboard.turn": 0 })];
+  await go("#/runs/crew/r");
+  await page.click(".bar-row:has-text('chat')");
+  await page.click(".inspector summary:text-is('Attributes')");
+  for (const selector of [".facts-line a", ".waits button", ".call-card textarea"]) {
+    await page.focus(selector);
+    await World.look(page, "/v1/teams/crew/runs/r");
+    holds(await page.evaluate((where) => document.activeElement.matches(where), selector), `the focus stays on ${selector}`);
+  }
+  holds(await page.locator(".inspector details[open]:has(summary:text-is('Attributes'))").count() === 1, "what is unfolded stays so");
+  await page.keyboard.type("re");
+  world.events = events_of([...list, ["r", "call_progress", { call: "below", text: "half of it" }]]);
+  await page.waitForSelector(".item.call:has-text('half of it')");
+  await page.keyboard.type("d");
+  holds(await page.inputValue(".call-card textarea") === "red", "one goes on typing while the call above is drawn anew");
+  [world.events, world.calls, world.spans] = [[], [], []];
+}
+
 // Lists and buttons that are under the hand stay while the page looks anew.
 async function looks_disturb_nobody({ page, go, world }) {
   world.runs = ["one"];
@@ -322,6 +446,10 @@ async function looks_disturb_nobody({ page, go, world }) {
   await page.evaluate(() => { window.__list = document.querySelector("#filter-state"); });
   world.runs = ["one", "two"];
   await page.waitForSelector("tr[data-run=two]");
+  world.refuses = /cancel$/;
+  await page.click("tr[data-run=two] >> text='Cancel'");
+  await page.waitForSelector(".toast.bad:has-text('cannot be reached')");
+  world.refuses = undefined;
   holds(await page.evaluate(() => window.__list.isConnected), "filters are drawn anew only if they change");
   await page.selectOption("#filter-state", "failed");
   await page.waitForSelector(".empty:has-text('No run fits')");
@@ -329,8 +457,8 @@ async function looks_disturb_nobody({ page, go, world }) {
 
   await go("#/usage");
   await page.focus(".switch >> text='30 days'");
-  world.rows = [{ day: 0, agent: "clerk", model: "thirty", turns: 1, usage: usage_of(30) }];
-  await page.waitForSelector("table:has-text('thirty')");
+  world.rows = [{ day: 0, agent: "clerk", model: "thirty", turns: 1, usage: { ...usage_of(30), cost_nano_usd: 30 } }];
+  await page.waitForSelector("tr:has-text('thirty') td:text-is('<$0.000001')");
   holds(await page.evaluate(() => document.activeElement.textContent) === "30 days", "the focus stays");
   world.rows = [];
 }
@@ -354,6 +482,11 @@ export async function seldom({ tab }) {
     pages_come_back,
     late_answers_are_dropped,
     what_waits_is_known,
+    what_is_used_is_counted_once,
+    what_is_not_known_is_not_waited_for,
+    long_lists_say_so,
+    long_names_find_their_place,
+    looks_at_a_run_disturb_nobody,
     looks_disturb_nobody,
   ];
   for (const each of all) {

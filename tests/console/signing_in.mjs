@@ -65,6 +65,14 @@ export async function signing_in({ tab, settings }) {
   await page.waitForSelector(".item.end .badge");
   await one.check("signed in");
 
+  // Who is not signed out is told so.
+  const { expected } = one;
+  one.expected = /net::ERR_/;
+  await page.route("**/v1/sign-out", (route) => route.abort());
+  await page.click("text='Sign out'");
+  await page.waitForSelector(".toast.bad:has-text('cannot be reached')");
+  await page.unroute("**/v1/sign-out");
+  one.expected = expected;
   await page.click("text='Sign out'");
   await asked();
   holds((await page.context().cookies()).length === 0, "the cookie is gone");

@@ -1,7 +1,7 @@
 // The console: finds the page that the address names, and keeps it up to date.
 
 import { approvals } from "./approvals.js";
-import { empty, h, put } from "./dom.js";
+import { empty, h, put, toast } from "./dom.js";
 import { age } from "./format.js";
 import { listen } from "./keys.js";
 import { on_pulse, watch } from "./live.js";
@@ -62,6 +62,12 @@ function show_nav(name) {
     if (link.dataset.page === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  reveal();
+}
+
+// Where the bar of the pages is too narrow for all, the page that is open is seen there.
+function reveal() {
+  nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function leave() {
@@ -94,15 +100,18 @@ function open(make, where) {
     try {
       await work?.();
     } catch (error) {
-      if (error.name !== "AbortError" && error.status !== 401) page.fault?.(error);
+      if (error.name === "AbortError" || error.status === 401) return;
+      page.fault?.(error);
+      main.setAttribute("aria-busy", "false");
     }
   };
   refresh = () => attempt(async () => {
+    if (left.signal.aborted) return;
     // Of two looks the later one counts, whichever is answered first.
     looking.abort();
     looking = new AbortController();
     await page.refresh(looking.signal);
-    main.setAttribute("aria-busy", "false");
+    if (!left.signal.aborted) main.setAttribute("aria-busy", "false");
   });
   redraw = page.redraw && (() => attempt(page.redraw));
   put(main, page.node);
@@ -138,6 +147,8 @@ function route() {
   if (!page || (where.params.length && (!page.one || (page.parameters ?? 1) !== where.params.length))) {
     leave();
     put(main, empty("There is no such page", h("a", { to: "#/teams" }, "Go to the teams"), "."));
+    main.setAttribute("aria-busy", "false");
+    document.title = "No such page · Callboard";
     return;
   }
   // On the same page only what it shows changes.
@@ -164,8 +175,10 @@ async function count_calls() {
     // What is not known is not shown.
   }
   if (mine !== counts) return;
+  const was_hidden = badge.hidden;
   badge.hidden = open_now === 0;
   put(badge, String(open_now), h("span", { class: "unseen" }, " open"));
+  if (badge.hidden !== was_hidden) reveal();
 }
 
 function ask_to_sign_in() {
@@ -207,8 +220,12 @@ document.getElementById("skip").addEventListener("click", (event) => {
   main.focus();
 });
 sign_out.addEventListener("click", async () => {
-  await post("/v1/sign-out");
-  ask_to_sign_in();
+  try {
+    await post("/v1/sign-out");
+    ask_to_sign_in();
+  } catch (error) {
+    toast(error.text ?? error.message, "bad");
+  }
 });
 on_signed_out(ask_to_sign_in);
 on_pulse((word) => {

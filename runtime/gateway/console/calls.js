@@ -11,9 +11,14 @@ export async function open_calls(team, signal) {
   return items(members(text).get("calls")).map((raw) => ({ ...JSON.parse(raw), team, written: members(raw).get("arguments") }));
 }
 
+// Names what a call asks a person, as far as an event tells it too.
+export function asked({ kind, question, question_id }) {
+  return JSON.stringify([kind, question, question_id]);
+}
+
 // Names what a card asks: if it changes, so does what a person would say.
 export function card_key(call) {
-  return JSON.stringify([call.team, call.call, call.kind, call.digest, call.attempt, call.since, call.question_id]);
+  return JSON.stringify([call.team, call.call, asked(call), call.digest, call.attempt, call.since]);
 }
 
 const KINDS = {
@@ -168,7 +173,7 @@ function question(card, call, done) {
   answer.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
   });
-  return [label, area, h("div", { class: "actions" }, button("Answer", "primary", send), h("span", { class: "muted" }, "Ctrl Enter"))];
+  return [label, area, h("div", { class: "actions" }, button("Answer", "primary", send), h("span", { class: "muted" }, "or Ctrl Enter"))];
 }
 
 // Takes what was typed as JSON if it is that, with all digits of its numbers, and as a text if not.
@@ -202,7 +207,7 @@ export function call_card(call, done, brief = false) {
     h("h3", {}, h("span", { class: "name" }, foreign(call.tool)), " ", badge(tone(call.kind === "unknown" ? "unknown" : "waiting"), word)),
     brief ? null : h("p", { class: "muted" }, `${call.team} · `, foreign(call.agent), " in ", h("a", { to: run_page, data: { focus: `run-${call.call}` } }, "run ", foreign(call.run))),
     h("p", { class: "muted" }, "open for ", h("time", { data: { since: String(call.since) }, title: when(call.since) }, age(call.since)),
-      call.until ? [", decided without you at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
+      call.until ? [call.kind === "approval" ? ", counts as denied at " : ", ends without an answer at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
   const notice = call.notice ? h("p", { class: "notice" }, call.notice) : null;
   const asked = call.kind === "approval" ? null : prose(call.question);
   const shown = h("div", { class: "exact" }, h("p", { class: "label" }, call.kind === "approval" ? "Approving sends exactly this" : "Arguments"),

@@ -27,7 +27,7 @@ export function bars(days, names, { title, text }) {
   const wide = Math.min(pace * 0.7, 56);
   const lines = [0, 0.5, 1].map((part) => s("g", { class: "grid" },
     s("line", { x1: LEFT, x2: WIDTH - 8, y1: y(top * part), y2: y(top * part) }),
-    s("text", { x: LEFT - 8, y: y(top * part) + 4, "text-anchor": "end" }, text(top * part))));
+    s("text", { x: LEFT - 8, y: y(top * part) + 4, "text-anchor": "end" }, part ? text(top * part) : "0")));
   const every = Math.ceil(days.length / 10);
   const columns = days.map((day, at) => {
     const x = LEFT + pace * at + (pace - wide) / 2;
@@ -40,7 +40,7 @@ export function bars(days, names, { title, text }) {
       below += value;
       return bar;
     });
-    const label = (days.length - 1 - at) % every === 0 ? s("text", { x: x + wide / 2, y: HEIGHT - 8, "text-anchor": "middle" }, day.label.slice(5)) : null;
+    const label = (days.length - 1 - at) % every === 0 ? s("text", { x: Math.min(x + wide / 2, WIDTH - 18), y: HEIGHT - 8, "text-anchor": "middle" }, day.label.slice(5)) : null;
     return s("g", {}, parts, label);
   });
   const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}; the table says the same` }, lines, columns);

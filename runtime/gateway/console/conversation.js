@@ -1,6 +1,6 @@
 // Draws the story of a run: what was asked, thought, called, answered and found fault with.
 
-import { badge, code_block, foreign, h, prose, put } from "./dom.js";
+import { badge, code_block, error_code, foreign, h, prose, put } from "./dom.js";
 import { shown } from "./json.js";
 import { cost, duration, tokens, tone } from "./format.js";
 
@@ -61,8 +61,8 @@ const DRAW = {
 
   end(item) {
     const used = item.usage ? [`${tokens(item.usage)} tokens`, item.usage.cost_nano_usd ? cost(item.usage) : null].filter(Boolean).join(", ") : "";
-    const parts = [head(item, h("span", { class: "who" }, "Answer"), badge(tone(item.status), item.status), h("span", { class: "muted" }, used))];
-    if (item.error) parts.push(h("p", { class: "fault" }, foreign(item.error.message), " ", h("code", {}, item.error.code)));
+    const parts = [head(item, h("span", { class: "who" }, item.output ? "Answer" : "End"), badge(tone(item.status), item.status), h("span", { class: "muted" }, used))];
+    if (item.error) parts.push(h("p", { class: "fault" }, foreign(item.error.message), " ", error_code(item.error)));
     if (item.output) parts.push(prose(item.output));
     return parts;
   },
@@ -116,14 +116,17 @@ export class Conversation {
         if (by_head) this.on_select(item.key);
       });
     }
-    const had_focus = node.contains(document.activeElement) && document.activeElement.matches(".item-head");
+    const active = document.activeElement;
+    const had_focus = node.contains(active);
     const parts = DRAW[item.kind](item, this.story, place);
     node.classList.toggle("slim", parts.length === 1);
+    node.dataset.tone = tone(item.status);
     put(node, parts);
-    if (had_focus) node.querySelector(".item-head")?.focus({ preventScroll: true });
     if (this.selected === item.key) this.mark(node, true);
     const open = node.querySelector(":scope > .open-call");
     if (open) this.on_open_call(item, open);
+    // What had the focus may be in a card, or in a run below, which are put back as they were.
+    if (had_focus) (node.contains(active) ? active : node.querySelector(".item-head"))?.focus({ preventScroll: true });
   }
 
   mark(node, on) {

@@ -119,6 +119,11 @@ export function empty(title, ...help) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), help.length ? h("p", {}, ...help) : null);
 }
 
+// The code of an error, with the command that explains it.
+export function error_code({ code }) {
+  return h("code", { title: `callboard explain ${code}` }, code);
+}
+
 export function badge(kind, ...text) {
   return h("span", { class: `badge ${kind}` }, ...text);
 }

@@ -18,6 +18,8 @@ export function tokens(usage) {
 
 export function money(nano) {
   if (!nano) return "–";
+  // Of less, not even the first digit is worth a line.
+  if (nano < 1e3) return "<$0.000001";
   const dollars = nano / 1e9;
   return `$${dollars >= 0.01 ? dollars.toFixed(2) : dollars.toPrecision(2)}`;
 }

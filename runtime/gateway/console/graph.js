@@ -9,10 +9,11 @@ const COLUMN = 258;
 const GAP = 16;
 const MARGIN = 14;
 
-// The most characters of a label that fit into a box.
-const LABEL_MAX = 22;
+// The most characters of a label, and of the note below it, that fit into a box.
+const LABEL_MAX = 17;
+const NOTE_MAX = 22;
 
-function cut(text, most = LABEL_MAX) {
+function cut(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
@@ -139,8 +140,8 @@ export function graph(team, id) {
   const shapes = boxes.map((box) => s("g", { class: `box ${box.kind}`, transform: `translate(${box.x} ${box.y})` },
     s("title", {}, `${box.name}: ${box.note}`),
     s("rect", { width: WIDTH, height: HEIGHT, rx: box.kind.startsWith("agent") ? 10 : 3 }),
-    s("text", { x: 14, y: 21, class: "box-label" }, foreign_text(cut(box.name))),
-    s("text", { x: 14, y: 38, class: "box-note" }, foreign_text(cut(box.note, 27)))));
+    s("text", { x: 14, y: 21, class: "box-label" }, foreign_text(cut(box.name, LABEL_MAX))),
+    s("text", { x: 14, y: 38, class: "box-note" }, foreign_text(cut(box.note, NOTE_MAX)))));
   const drawing = s("svg", { viewBox: `0 0 ${width} ${height + 10}`, width, height: height + 10, role: "img", "aria-label": `Who calls whom in ${team.name}; the tables say the same` },
     s("defs", {}, s("marker", { id: arrow, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, s("path", { d: "M0 0 8 4 0 8z", class: "arrow" }))),
     lines, shapes);

@@ -17,10 +17,32 @@ function pulse(word) {
   state.listeners.forEach((listener) => listener(word));
 }
 
-// Opens a stream while the page is seen; returns what ends it. One that is over is not asked for again
-// when it ends, and one that is refused is after a look, for as long as that look says that there is
-// something to come.
-function stream(address, on_message, on_open, is_over, look) {
+// Returns what looks, one look at a time, so that no late answer is drawn over a newer one. A look that
+// is asked for during another one comes after it; what one waits for is over when none is left.
+export function in_turn(look) {
+  let under_way;
+  let again = false;
+  const all = async () => {
+    try {
+      while (again) {
+        again = false;
+        await look();
+      }
+    } finally {
+      under_way = undefined;
+    }
+  };
+  return () => {
+    again = true;
+    under_way ??= all();
+    return under_way;
+  };
+}
+
+// Opens a stream while the page is seen; returns what ends it. A stream whose run is over is closed
+// when it ends; one that was refused is opened again after a look, if that look says that more may
+// come.
+export function stream(address, { on_message, on_open, is_over = () => false, look }) {
   let source;
   let timer;
   let over = false;
@@ -32,10 +54,10 @@ function stream(address, on_message, on_open, is_over, look) {
   const open = () => {
     if (over || source || document.hidden) return;
     clearTimeout(timer);
-    source = new EventSource(address());
+    source = new EventSource(address);
     source.onopen = () => {
       pulse("live");
-      on_open?.();
+      on_open();
     };
     source.onmessage = (message) => on_message(JSON.parse(message.data), message.data);
     source.onerror = () => {
@@ -73,46 +95,31 @@ function stream(address, on_message, on_open, is_over, look) {
 export function watch(look) {
   let timer;
   let last = 0;
-  let under_way = false;
-  let again = false;
-  const run = async () => {
-    timer = undefined;
-    if (under_way) {
-      again = true;
-      return;
-    }
-    under_way = true;
+  const look_in_turn = in_turn(() => {
     last = Date.now();
-    try {
-      await look();
-    } finally {
-      under_way = false;
-    }
-    if (again) {
-      again = false;
-      soon();
-    }
-  };
+    return look();
+  });
   const soon = () => {
     if (timer !== undefined || document.hidden) return;
-    timer = setTimeout(run, Math.max(0, last + LOOK_PAUSE_MS - Date.now()));
+    timer = setTimeout(() => {
+      timer = undefined;
+      look_in_turn();
+    }, Math.max(0, last + LOOK_PAUSE_MS - Date.now()));
   };
   const idle = setInterval(() => {
     if (!document.hidden && Date.now() - last >= LOOK_AGAIN_MS) soon();
   }, LOOK_AGAIN_MS);
-  const end = stream(() => "/v1/events", soon, soon, () => false, async () => {
-    soon();
-    return true;
+  const end = stream("/v1/events", {
+    on_message: soon,
+    on_open: soon,
+    async look() {
+      soon();
+      return true;
+    },
   });
   return () => {
     end();
     clearInterval(idle);
     clearTimeout(timer);
   };
-}
-
-// Follows one run and those below it. What was told before comes again when the stream is made anew,
-// so the listener is told to begin anew. The look tells whether the run goes on.
-export function follow(address, on_event, on_begin, is_over, look) {
-  return stream(() => address, on_event, on_begin, is_over, look);
 }

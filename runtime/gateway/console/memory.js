@@ -4,6 +4,9 @@ import { badge, empty, foreign, h, keep_focus, prose, put } from "./dom.js";
 import { when } from "./format.js";
 import { get, path } from "./net.js";
 
+// Facts of a team that are shown.
+const SHOWN_MAX = 200;
+
 export function memory(context) {
   const search = h("input", { id: "memory-query", type: "search", value: context.query.query ?? "", placeholder: "words to look for", data: { search: "" } });
   const list = h("div", { class: "cards" });
@@ -27,12 +30,12 @@ export function memory(context) {
     const query = context.query.query ?? "";
     const { teams } = await get("/v1/teams", signal);
     const lists = await Promise.all(teams.map(async (team) => {
-      const { facts } = await get(`${path`/v1/teams/${team.name}/memory`}?limit=200&query=${encodeURIComponent(query)}`, signal);
+      const { facts } = await get(`${path`/v1/teams/${team.name}/memory`}?limit=${SHOWN_MAX}&query=${encodeURIComponent(query)}`, signal);
       return facts.map((fact) => ({ ...fact, team: team.name }));
     }));
     const all = lists.flat();
     if (!query) all.sort((one, other) => other.at - one.at);
-    put(note, all.length ? `${all.length} ${all.length === 1 ? "fact" : "facts"}${query ? " found, the best match first" : ", the newest first"}.` : "");
+    put(note, all.length ? `${all.length} ${all.length === 1 ? "fact" : "facts"}${query ? " found, the best match first" : ", the newest first"}.${lists.some((list) => list.length === SHOWN_MAX) ? ` Of each team at most ${SHOWN_MAX} are shown.` : ""}` : "");
     keep_focus(list, () => put(list, all.length ? all.map(card) : query
       ? empty("No fact has these words")
       : empty("Nothing is remembered yet", "Give an agent the tools ", h("code", {}, "remember"), " and ", h("code", {}, "recall"), ", and it keeps facts across sessions.")));

@@ -1,11 +1,11 @@
 // The page of one run: what was said beside when it was said, while it goes on and afterwards.
 
-import { call_card, card_key, open_calls } from "./calls.js";
+import { asked, call_card, card_key, open_calls } from "./calls.js";
 import { Conversation } from "./conversation.js";
-import { badge, code_block, empty, foreign, h, prose, put, toast } from "./dom.js";
+import { badge, code_block, empty, foreign, h, keep_focus, prose, put, toast } from "./dom.js";
 import { age, cost, count, duration, tokens, tone, when } from "./format.js";
 import { members, shown } from "./json.js";
-import { follow } from "./live.js";
+import { in_turn, stream } from "./live.js";
 import { get, path, post } from "./net.js";
 import { Story } from "./story.js";
 import { Waterfall, arrange } from "./waterfall.js";
@@ -87,8 +87,8 @@ export function run(context) {
   let view;
   let selected;
   let timer;
-  let looking;
-  let again;
+  let inspected;
+  let is_unknown = false;
 
   const facts = h("div", { class: "run-facts" });
   const cancel = h("button", { type: "button", class: "danger", hidden: true }, "Cancel the run");
@@ -97,13 +97,14 @@ export function run(context) {
   const conversation = new Conversation(story, { on_select: (key) => select(key, "conversation"), on_open_call: place_card });
   const waterfall = new Waterfall({ on_select: (key) => select(key, "waterfall") });
   const lost = h("div", {});
+  const whole = h("span", {});
+  const columns = h("div", { class: "run-columns" },
+    h("section", { "aria-label": "Conversation" }, h("h2", {}, "Conversation"), conversation.node),
+    h("section", { class: "run-side", "aria-label": "Waterfall" }, h("h2", {}, "Waterfall"), h("div", { class: "panel" }, waterfall.node), inside));
   const node = h("div", { class: "run-page" },
-    h("p", { class: "crumbs" }, h("a", { to: `#/runs?team=${encodeURIComponent(team)}` }, "Runs"), " / ", foreign(team)),
+    h("p", { class: "crumbs" }, h("a", { to: `#/runs?team=${encodeURIComponent(team)}` }, "Runs"), " / ", foreign(team), whole),
     h("div", { class: "title-row" }, h("h1", { class: "id-title" }, "Run ", h("span", { class: "id" }, foreign(id))), cancel),
-    facts, waits, lost,
-    h("div", { class: "run-columns" },
-      h("section", { "aria-label": "Conversation" }, h("h2", {}, "Conversation"), conversation.node),
-      h("section", { class: "run-side", "aria-label": "Waterfall" }, h("h2", {}, "Waterfall"), h("div", { class: "panel" }, waterfall.node), inside)));
+    facts, waits, lost, columns);
 
   cancel.addEventListener("click", async () => {
     cancel.disabled = true;
@@ -125,32 +126,52 @@ export function run(context) {
     const ended = root?.ended_at;
     const took = root ? (ended ? duration(ended - root.at) : h("time", { data: { since: String(root.at) } }, age(root.at))) : "–";
     const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, ...value));
-    put(facts, h("dl", { class: "facts-line" },
+    // While it is in work, what it and the runs below it used is summed up here.
+    const own = rows.filter((row) => row.own && story.runs.has(row.span.run));
+    const sum = (name) => own.reduce((so_far, row) => so_far + row[name], 0);
+    keep_focus(facts, () => put(facts, h("dl", { class: "facts-line" },
       fact("State", badge(tone(state), state), doing ? h("span", { class: "muted" }, ` ${doing}`) : null),
       fact("Agent", foreign(view.agent)),
-      fact("Session", h("a", { to: `#/sessions/${encodeURIComponent(team)}/${encodeURIComponent(view.session)}` }, foreign(view.session))),
+      fact("Session", h("a", { to: `#/sessions/${encodeURIComponent(team)}/${encodeURIComponent(view.session)}`, data: { focus: "session" } }, foreign(view.session))),
       fact("Begun", root ? when(root.at) : "–"), fact(ended ? "Took" : "For", took),
-      fact("Tokens", root?.usage ? tokens(root.usage) : count(rows.reduce((sum, row) => sum + (row.kind === "thinker" || row.kind === "actor" ? row.tokens : 0), 0))),
-      fact("Cost", cost(root?.usage))));
+      fact("Tokens", root?.usage ? tokens(root.usage) : count(sum("tokens"))),
+      fact("Cost", cost(root?.usage ?? { cost_nano_usd: sum("cost") })))));
     cancel.hidden = view.state === "ended" || root?.status !== undefined;
+  }
+
+  function inspect() {
+    const row = rows.find((each) => each.key === selected);
+    const text = JSON.stringify([selected, row?.name, row?.span]);
+    // What is unfolded in it stays so while there is nothing new.
+    if (text !== inspected) put(inside, inspector(row));
+    inspected = text;
   }
 
   function select(key, from) {
     selected = key;
     const row = rows.find((each) => each.key === key);
-    conversation.select(key, from === "waterfall");
+    // In one column, what stands behind a bar is below it, and the conversation is far from it.
+    const goes_there = from === "waterfall" && matchMedia("(min-width: 1001px)").matches;
+    conversation.select(key, goes_there);
     waterfall.select(key, from === "conversation");
     // A hop below a call has no message of its own; its call is shown.
     if (row && from === "waterfall" && !conversation.nodes.has(key)) {
       const up = rows.slice(0, rows.indexOf(row)).reverse().find((each) => each.depth < row.depth && conversation.nodes.has(each.key));
-      if (up) conversation.select(up.key, true);
+      if (up) conversation.select(up.key, goes_there);
     }
-    put(inside, inspector(row));
+    inspect();
   }
 
   function draw_rows() {
     rows = arrange(spans, story, Date.now() * 1e3);
     waterfall.draw(rows);
+  }
+
+  // Leads from a run that another one asked for to the first of all.
+  function draw_whole() {
+    const first = story.root?.depth > 0 && spans.find((span) => !story.runs.has(span.run))?.run;
+    if (!first || whole.firstChild) return;
+    put(whole, " / called in ", h("a", { to: `#/runs/${encodeURIComponent(team)}/${encodeURIComponent(first)}` }, "run ", foreign(first)));
   }
 
   async function load_spans() {
@@ -165,15 +186,14 @@ export function run(context) {
     }
     draw_rows();
     draw_facts();
-    if (selected) put(inside, inspector(rows.find((row) => row.key === selected)));
+    draw_whole();
+    if (selected) inspect();
   }
 
   function place_card(item, place_of_card) {
     const held = cards.get(item.call);
-    const { question, kind, question_id } = item.waits;
-    const is_asked = held?.call.question === question && held.call.kind === kind && held.call.question_id === question_id;
-    if (is_asked) put(place_of_card, held.card);
-    else place_of_card.append(h("p", { class: "muted" }, foreign(question)));
+    if (held && asked(held.call) === asked(item.waits)) put(place_of_card, held.card);
+    else place_of_card.append(h("p", { class: "muted" }, foreign(item.waits.question)));
   }
 
   // Finds what waits for a person in this run and those below it.
@@ -202,43 +222,34 @@ export function run(context) {
         conversation.changed([item]);
       }
     }
-    const jump = h("button", { type: "button", class: "primary" }, "Go to it");
+    const jump = h("button", { type: "button", class: "primary", data: { focus: "jump" } }, elsewhere === 1 ? "Go to it" : "Go to the first");
     jump.addEventListener("click", () => {
       const card = cards.get([...known][0])?.card;
       card?.scrollIntoView({ block: "center" });
       card?.querySelector("textarea, button")?.focus({ preventScroll: true });
     });
-    put(waits, elsewhere ? h("p", { class: "notice" }, `${elsewhere} ${elsewhere === 1 ? "call waits" : "calls wait"} for you. `, jump) : null);
+    keep_focus(waits, () => put(waits, elsewhere ? h("p", { class: "notice" }, `${elsewhere} ${elsewhere === 1 ? "call waits" : "calls wait"} for you. `, jump) : null));
   }
 
   async function load_run() {
     view = await get(place, context.signal);
     put(lost);
+    columns.hidden = false;
     draw_facts();
     await load_spans();
   }
 
-  async function look() {
+  const refresh = in_turn(async () => {
+    if (context.signal.aborted) return;
     const parts = await Promise.allSettled([load_run(), load_calls(), context.count()]);
     const failed = parts.find((each) => each.status === "rejected" && each.reason.name !== "AbortError");
+    is_unknown = failed?.reason.status === 404;
     if (failed) fault(failed.reason);
-  }
-
-  // Looks one after the other, so that no late answer is drawn over a newer one.
-  function refresh() {
-    again = true;
-    looking ??= (async () => {
-      while (again && !context.signal.aborted) {
-        again = false;
-        await look();
-      }
-      looking = undefined;
-    })();
-    return looking;
-  }
+  });
 
   function fault(error) {
     put(lost, empty("This run cannot be shown", foreign(error.text ?? error.message)));
+    columns.hidden = !story.root;
   }
 
   function soon() {
@@ -254,6 +265,7 @@ export function run(context) {
     // What a call is made with is shown as it is written, with all digits of its numbers.
     if (event.event === "call_started") event.arguments = members(written).get("arguments");
     conversation.changed(story.take(event));
+    columns.hidden = false;
     if (event.event === "delta") return;
     soon();
   }
@@ -261,9 +273,15 @@ export function run(context) {
   const grow = setInterval(() => {
     if (!document.hidden && !story.root?.status) draw_rows();
   }, GROW_MS);
-  const end_stream = follow(`${place}/events?tree=true`, take, soon, () => story.root?.status !== undefined, async () => {
-    await refresh();
-    return view?.state !== "ended";
+  // What was told before is told again when the stream is opened anew.
+  const end_stream = stream(`${place}/events?tree=true`, {
+    on_message: take,
+    on_open: soon,
+    is_over: () => story.root?.status !== undefined,
+    async look() {
+      await refresh();
+      return view?.state !== "ended" && !is_unknown;
+    },
   });
 
   return {

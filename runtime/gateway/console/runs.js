@@ -1,7 +1,7 @@
 // The page of all runs, and the form that starts one.
 
 import { open_calls } from "./calls.js";
-import { badge, empty, foreign, h, keep_focus, line, put } from "./dom.js";
+import { badge, empty, foreign, h, keep_focus, line, put, toast } from "./dom.js";
 import { age, cost, count, duration, tokens, tone, when } from "./format.js";
 import { get, path, post, sender } from "./net.js";
 
@@ -31,7 +31,7 @@ function start_form(context, teams, chosen) {
   const form = h("form", { class: "panel new-run", "aria-label": "Start a run" },
     h("div", { class: "field" }, h("label", { for: "new-agent" }, "Agent"), select),
     h("div", { class: "field" }, h("label", { for: "new-input" }, "Message"), input),
-    fault, h("div", { class: "actions" }, button, close, h("span", { class: "muted" }, "Ctrl Enter")));
+    fault, h("div", { class: "actions" }, button, close, h("span", { class: "muted" }, "or Ctrl Enter")));
   const send_run = sender();
   const send = async () => {
     // Keys reach this also while a message is on its way.
@@ -151,7 +151,8 @@ export function runs(context) {
     if (shown.length === 0) {
       put(place, all.length === 0
         ? empty("No run yet", "Start one here, or on the command line with ", h("code", {}, `callboard ask ${teams[0]?.name ?? "TEAM"} "…"`), ".")
-        : empty("No run fits the filter", `There are ${count(all.length)} runs that do not.`));
+        : empty("No run fits the filter", more.hidden ? `There are ${count(all.length)} runs that do not. ` : `None of the newest ${count(all.length)} does, and there are more. `,
+          h("a", { to: "#/runs" }, "Show all runs"), "."));
       return;
     }
     keep_focus(body, () => put(body, shown.slice(0, limit * 2).map(row)));
@@ -168,9 +169,10 @@ export function runs(context) {
       cancel.disabled = true;
       try {
         await post(path`/v1/teams/${run.team}/runs/${run.run}/cancel`);
-      } finally {
-        context.look();
+      } catch (error) {
+        toast(error.text ?? error.message, "bad");
       }
+      context.look();
     });
     return h("tr", { data: { row: "", run: run.run, state } },
       cell("State", badge(run.status ? tone(run.status) : state === "waiting" ? "wait" : "busy", state)),

@@ -1,14 +1,18 @@
 // The pages of sessions: the list, and what was said in one.
 
-import { badge, empty, foreign, h, keep_focus, prose, put } from "./dom.js";
+import { badge, empty, error_code, foreign, h, keep_focus, prose, put } from "./dom.js";
 import { age, cost, count, tokens, tone, when } from "./format.js";
 import { get, path, sender } from "./net.js";
+
+// Sessions of a team that are shown.
+const SHOWN_MAX = 200;
 
 export function sessions() {
   const body = h("tbody", {});
   const table = h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Session", "Agent", "Last active", "Begun", "Entries"].map((name) => h("th", { scope: "col" }, name)))), body);
   const place = h("div", {});
-  const node = h("div", {}, h("h1", {}, "Sessions"), h("p", { class: "muted" }, "A session is one conversation with one agent. Those of agents that others call are among them."), place);
+  const note = h("p", { class: "muted" });
+  const node = h("div", {}, h("h1", {}, "Sessions"), h("p", { class: "muted" }, "A session is one conversation with one agent. Those of agents that others call are among them."), place, note);
 
   function row(session) {
     const to = `#/sessions/${encodeURIComponent(session.team)}/${encodeURIComponent(session.session)}`;
@@ -23,10 +27,11 @@ export function sessions() {
   async function refresh(signal) {
     const { teams } = await get("/v1/teams", signal);
     const lists = await Promise.all(teams.map(async (team) => {
-      const { sessions: found } = await get(`${path`/v1/teams/${team.name}/sessions`}?limit=200`, signal);
+      const { sessions: found } = await get(`${path`/v1/teams/${team.name}/sessions`}?limit=${SHOWN_MAX}`, signal);
       return found.map((session) => ({ ...session, team: team.name }));
     }));
     const all = lists.flat().sort((one, other) => other.at - one.at);
+    put(note, lists.some((list) => list.length === SHOWN_MAX) ? `Of each team the ${SHOWN_MAX} that were active last are shown.` : "");
     if (all.length === 0) {
       put(place, empty("No session yet", "A session begins with the first message to an agent. ", h("a", { to: "#/runs?new" }, "Start a run"), "."));
       return;
@@ -45,18 +50,19 @@ export function session(context) {
   const input = h("textarea", { id: "go-on", rows: "3", required: true, placeholder: "Say more in this session" });
   const fault = h("p", { class: "fault", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Send");
-  const form = h("form", { class: "panel" }, h("label", { for: "go-on" }, "Go on"), input, fault, h("div", { class: "actions" }, button));
+  const form = h("form", { class: "panel" }, h("label", { for: "go-on" }, "Go on"), input, fault, h("div", { class: "actions" }, button, h("span", { class: "muted" }, "or Ctrl Enter")));
   const node = h("div", {},
     h("p", { class: "crumbs" }, h("a", { to: "#/sessions" }, "Sessions"), " / ", foreign(team)),
     h("h1", { class: "id-title" }, "Session ", h("span", { class: "id" }, foreign(id))), facts, said, form);
   let agent;
   let shown = "";
   // Until the session is read it is not known whom to send to.
-  button.disabled = true;
+  form.hidden = true;
 
   const send_run = sender();
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    // Keys reach this also while a message is on its way.
     if (button.disabled) return;
     button.disabled = true;
     try {
@@ -68,6 +74,10 @@ export function session(context) {
     }
   });
 
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+
   function exchange(one) {
     const to = `#/runs/${encodeURIComponent(team)}/${encodeURIComponent(one.run)}`;
     return [
@@ -76,13 +86,12 @@ export function session(context) {
       h("li", { class: "item end" },
         h("div", { class: "item-head" }, h("span", { class: "who" }, foreign(agent)), badge(one.status ? tone(one.status) : "busy", one.status ?? "in work"),
           h("span", { class: "muted" }, one.usage ? `${tokens(one.usage)} tokens${one.usage.cost_nano_usd ? `, ${cost(one.usage)}` : ""}` : "")),
-        one.error ? h("p", { class: "fault" }, foreign(one.error.message)) : null, one.output ? prose(one.output) : null),
+        one.error ? h("p", { class: "fault" }, foreign(one.error.message), " ", error_code(one.error)) : null, one.output ? prose(one.output) : null),
     ];
   }
 
   async function refresh(signal) {
     const found = await get(path`/v1/teams/${team}/sessions/${id}`, signal);
-    if (agent === undefined) button.disabled = false;
     agent = found.agent;
     // Those of called agents have ids of their calls, and take messages of their callers alone.
     form.hidden = found.exchanges.some((one) => one.parent);

@@ -30,13 +30,18 @@ function agents(team) {
     h("th", {}, h("span", { class: "unseen" }, "Actions")))), h("tbody", {}, rows));
 }
 
+function arguments_of(tool) {
+  const names = Object.keys(tool.parameters?.properties ?? {});
+  return names.length === 1 ? "1 parameter" : `${names.length || "no"} parameters`;
+}
+
 function tools(team) {
   if (team.tools.length === 0) return h("p", { class: "muted" }, "This team has no tools.");
   const rows = team.tools.map((tool) => h("tr", { data: { row: "" } },
     h("th", { scope: "row" }, h("span", { class: "name" }, foreign(tool.name))),
     h("td", { data: { label: "Does" } }, line(tool.description, 600)),
     h("td", { data: { label: "Effect" } }, effect(tool.effect)),
-    h("td", { data: { label: "Arguments" } }, h("details", {}, h("summary", {}, `${Object.keys(tool.parameters?.properties ?? {}).length} parameters`), code_block(JSON.stringify(tool.parameters, null, 2))))));
+    h("td", { data: { label: "Arguments" } }, h("details", {}, h("summary", {}, arguments_of(tool)), code_block(JSON.stringify(tool.parameters, null, 2))))));
   return h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Tool", "Does", "Effect", "Arguments"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows));
 }
 
@@ -66,7 +71,8 @@ export function teams(context) {
     const text = JSON.stringify(wanted);
     if (text === shown) return;
     shown = text;
-    put(place, wanted.length ? wanted.map(section) : empty("No such team", "Name team files when the daemon is started: ", h("code", {}, "callboard serve TEAM.toml"), "."));
+    put(place, wanted.length ? wanted.map(section) : found.length ? empty("No such team", h("a", { to: "#/teams" }, "Go to the teams"), ".")
+      : empty("No team", "Name team files when the daemon is started: ", h("code", {}, "callboard serve TEAM.toml"), "."));
   }
 
   function fault(error) {

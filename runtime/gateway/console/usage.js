@@ -73,7 +73,8 @@ export function usage(context) {
       return;
     }
     const all = rows.reduce(add, SUM());
-    const name_of = (row) => (split === "team" ? row.team : teams.length > 1 ? `${row.team} / ${row[split]}` : row[split]);
+    const named = (row, part) => (teams.length > 1 ? `${row.team} / ${row[part]}` : row[part]);
+    const name_of = (row) => (split === "team" ? row.team : named(row, split));
     const value_of = (row) => (what === "cost" ? row.usage.cost_nano_usd ?? 0 : row.usage.input_tokens + row.usage.output_tokens);
     const names = [...by(rows, name_of)].sort(([, one], [, other]) => other.input + other.output - one.input - one.output).map(([name]) => name);
     const today = Math.floor((Date.now() * 1e3) / DAY_US) * DAY_US;
@@ -85,7 +86,7 @@ export function usage(context) {
         tile("Cost", money(all.cost), all.cost ? "by the prices of the team file" : "no prices are given"), tile("Model turns", count(all.turns))),
       is_cost && !all.cost ? h("p", { class: "notice" }, "No cost is known: give models a price in the team file.") : null,
       bars(columns, names, { title: is_cost ? "Cost by day" : "Tokens by day", text: is_cost ? money : short }),
-      h("div", { class: "columns" }, table("Models", "Model", by(rows, (row) => row.model)), table("Agents", "Agent", by(rows, (row) => `${row.team} / ${row.agent}`))),
+      h("div", { class: "columns" }, table("Models", "Model", by(rows, (row) => named(row, "model"))), table("Agents", "Agent", by(rows, (row) => named(row, "agent")))),
       table("Days (UTC)", "Day", new Map([...by(rows, (row) => day(row.day))].reverse())));
   }
 

@@ -23,12 +23,21 @@ function kind_of(span) {
   return { invoke_agent: "agent", execute_tool: "tool" }[operation] ?? "hop";
 }
 
+// Tells whether what a span says to be used is its own, as `SpanRecord::model_usage` of the daemon
+// does: it stands for a turn of a model, or for a call of a tool that asks one. Others repeat what
+// these used.
+function is_own({ attributes }) {
+  const operation = attributes["gen_ai.operation.name"];
+  return operation === "chat" || (operation === "execute_tool" && "callboard.model" in attributes);
+}
+
 // Makes rows out of finished spans.
 function of_spans(spans) {
   return spans.map((span) => ({
-    key: key_of(span), id: span_id(span.context), parent: span.parent && span_id(span.parent), name: span.name, kind: kind_of(span),
+    key: key_of(span), own: is_own(span), id: span_id(span.context), parent: span.parent && span_id(span.parent), name: span.name, kind: kind_of(span),
     start: span.start, end: span.end, span,
     tokens: (span.attributes["gen_ai.usage.input_tokens"] ?? 0) + (span.attributes["gen_ai.usage.output_tokens"] ?? 0),
+    cost: span.attributes["callboard.usage.cost_nano_usd"] ?? 0,
   }));
 }
 
@@ -84,18 +93,18 @@ export class Waterfall {
   constructor({ on_select }) {
     this.on_select = on_select;
     this.selected = undefined;
-    this.rows = [];
     this.body = h("div", { class: "bars", role: "list" });
     this.scale = h("div", { class: "scale", "aria-hidden": "true" });
-    this.node = h("div", { class: "waterfall" }, this.scale, this.body);
+    this.none = h("p", { class: "muted" }, "Nothing is known of when it was done.");
+    this.node = h("div", { class: "waterfall" }, this.scale, this.none, this.body);
   }
 
   draw(rows) {
-    this.rows = rows;
+    this.none.hidden = rows.length > 0;
     const start = Math.min(...rows.map((row) => row.start));
     const end = Math.max(...rows.map((row) => row.end), start + 1);
     const share = (at) => `${(((at - start) / (end - start)) * 100).toFixed(3)}%`;
-    const ticks = rows.length ? [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", {}, duration((end - start) * part))) : [];
+    const ticks = rows.length ? [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", {}, part ? duration((end - start) * part) : "0")) : [];
     put(this.scale, h("span", { class: "scale-name" }), h("span", { class: "scale-ticks" }, ticks));
     keep_focus(this.body, () => put(this.body, rows.map((row) => this.bar(row, share))));
   }

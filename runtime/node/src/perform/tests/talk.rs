@@ -1,6 +1,7 @@
 //! Questions of tools whose process is away for a while.
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use wire::question::{QuestionRequest, Void};
 use wire::{Question, Said};
 
@@ -108,5 +109,39 @@ async fn an_answer_waits_for_a_tool_that_may_come_back() {
             () = comes => unreachable!(),
         };
         assert_eq!(become_of(&reply), expected, "after {after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_comes_to_after_a_question_is_judged_like_a_first_answer() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    let failed = || {
+        let error = WireError::new(ErrorCode::ToolFailed, "it is booked already");
+        ToolReply::settled(CallOutcome::Error { error })
+    };
+    // What is known of earlier attempts, what this one says, and what becomes of the call. One of
+    // which the end is not known is stopped.
+    let cases = [
+        (Earlier::Nothing, done(), "ok"),
+        (Earlier::Nothing, failed(), "error"),
+        (Earlier::Doubtful, done(), "ok"),
+        (Earlier::Doubtful, failed(), "lost"),
+    ];
+    for (n, (earlier, reply, expected)) in cases.into_iter().enumerate() {
+        let (call, _, subject, _tool) = asking(&context, &format!("ask{n}")).await;
+        let call = CallEffect { effect: EffectClass::Idempotent, earlier, ..call };
+        let stop = context.subjects.tool_stop(&context.team.name, &call.name);
+        let mut stops = context.bus.subscribe(&stop, None).await.unwrap();
+        let over = serde_json::to_string(&Void::Over { reply }).unwrap();
+        let (saying, _kept) = mpsc::unbounded_channel();
+        let asks = |said| saying.send(said).unwrap();
+        let comes = answer_late(&context, &subject, Duration::ZERO, |_| Some(over.clone()));
+        let (reply, ()) = tokio::join!(converse(&context, &session, &call, asks, drop), comes);
+        let case = format!("{earlier:?}, {expected}");
+        assert_eq!(become_of(&reply), expected, "{case}");
+        let is_stopped = timeout(Duration::from_secs(1), stops.next()).await.is_ok();
+        assert_eq!(is_stopped, expected == "lost", "{case}");
     }
 }

@@ -44,8 +44,8 @@ pub(super) const MARKS: &[&str] = &[
     "<|start|>assistant to=",
 ];
 
-/// What the tags of a call begin with in the notation of DeepSeek, whose models double the bars at
-/// times. Without it they are those of `<function_calls>`.
+/// What the tags of a call begin with in DSML, where models double the bars at times. Without it they
+/// are those of `<function_calls>`.
 const DSML: [&str; 2] = ["<｜DSML｜", "<｜｜DSML｜｜"];
 
 /// What marks the end of calls, or stands between them.

@@ -25,6 +25,20 @@ struct World {
     thinking: Catalogue,
 }
 
+/// How the tags of thoughts end, and what the messages of a reply in channels consist of.
+const THINKING: [&str; 10] = [
+    "think>",
+    "thinking>",
+    "thought>",
+    "THINK]",
+    "THINKING|>",
+    "thinking｜>",
+    "channel",
+    "<|start|>",
+    "<|message|>",
+    "<|end|>",
+];
+
 const DIALECTS: [Dialect; 4] = [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React];
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
@@ -239,11 +253,16 @@ fn cut_gives_no_more(
     let short = prefix(&input.text, input.choice);
     // Where the end of the text makes a fault or an answer of what precedes it, or takes it for
     // thinking, the whole is no measure.
-    let tags = |text: &str| text.matches("think>").count();
-    if !made.is_empty() && tags(short) == tags(&input.text) {
+    if !made.is_empty() && thinking_tags(short) == thinking_tags(&input.text) {
         let cut = ModelReply { content: short.into(), ..cut };
         among(&sound(catalogue, planned, &cut), made, short);
     }
+}
+
+/// Counts what begins and ends thoughts in a text, and the backticks that may quote it.
+fn thinking_tags(text: &str) -> usize {
+    let tags: usize = THINKING.iter().map(|tag| text.matches(tag).count()).sum();
+    if tags == 0 { 0 } else { tags + text.matches('`').count() }
 }
 
 fn among(cut: &[ReadCall], whole: &[ReadCall], text: &str) {

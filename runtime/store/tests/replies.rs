@@ -252,7 +252,9 @@ fn a_run_that_begins_again_has_what_came_of_it_last() {
         (&second[..1], 12, false, None),
         (&second[..1], 12, false, None),
         (&second[..], 12, true, Some(large(2))),
-        (&first[..], 10, true, Some(large(1))),
+        // What is told again of the first run changes nothing of the second one.
+        (&first[..1], 12, true, Some(large(2))),
+        (&first[..], 12, true, Some(large(2))),
         (&second[..], 12, true, Some(large(2))),
     ] {
         store.apply(changes, None).unwrap();

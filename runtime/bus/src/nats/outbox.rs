@@ -64,6 +64,7 @@ impl Outgoing {
 type Slot = Arc<Mutex<Place>>;
 
 /// Where a request is.
+#[expect(clippy::large_enum_variant, reason = "each stands in an allocation of its own")]
 enum Place {
     /// It waits here.
     Here(Asked),

@@ -59,7 +59,9 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
             (of_kind(wire::look::DoingKind::Turn), of_kind(wire::look::DoingKind::Call));
         let mut waiting = Waiting::default();
         let calls_open = context.store.open_calls(None, COUNTED_MAX)?;
-        calls_open.iter().for_each(|open| waiting.add(open.kind));
+        for open in &calls_open {
+            waiting.add(open.kind);
+        }
         let waits = waits(&calls_open);
         let mut doing: HashMap<RunId, Vec<Doing>> = HashMap::new();
         for (run, one) in under_way {

@@ -196,7 +196,7 @@ pub struct SessionView {
     /// What was said, the oldest first.
     pub exchanges: Vec<Exchange>,
     /// Whether more was said before, which together has more than [`SESSION_BYTES_MAX`].
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
@@ -287,11 +287,6 @@ pub struct TraceView {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 const fn is_zero(value: &u64) -> bool {
     *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-const fn is_no(value: &bool) -> bool {
-    !*value
 }
 
 /// How nodes fare.

@@ -77,7 +77,7 @@ pub(crate) struct Run {
     ended: Option<RunEnd>,
     /// Whether the journal is telling again of an earlier run of the id, which was dropped. It goes on
     /// until this one begins there.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) tells_earlier: bool,
     /// How many of its turns are counted as used.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -90,11 +90,6 @@ pub(crate) struct Run {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(turns: &u64) -> bool {
     *turns == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_no(value: &bool) -> bool {
-    !*value
 }
 
 impl Row for Run {

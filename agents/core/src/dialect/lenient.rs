@@ -2,8 +2,8 @@
 //!
 //! Beyond JSON it takes single quotes, triple quotes, line breaks in strings, needless
 //! backslashes, trailing commas, a comma that was forgotten before a key, bare keys, comments, the
-//! literals of Python and the tokens that models write for quotes. Everything else is a fault, an end of text before the value is closed
-//! above all.
+//! literals of Python and the tokens that models write for quotes. Everything else is a fault, an
+//! end of text before the value is closed above all.
 
 use serde_json::{Map, Number, Value};
 

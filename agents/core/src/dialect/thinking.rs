@@ -158,6 +158,10 @@ struct Thought {
 
 impl Tags {
     fn of(text: &str) -> Self {
+        // Every tag begins with one of these, and most replies have neither.
+        if !text.contains(['<', '[']) {
+            return Self { thoughts: Vec::new(), quotes: Vec::new() };
+        }
         let places = |tag| text.match_indices(tag).map(|(at, _)| at).collect::<Vec<usize>>();
         let mut thoughts: Vec<Thought> = THOUGHTS
             .map(|(open, close)| {

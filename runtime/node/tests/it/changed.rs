@@ -165,6 +165,23 @@ fn counts(effect: &str, is_untrusted: bool) -> String {
         .replace("output = false", &format!("output = {is_untrusted}"))
 }
 
+/// Begins a run with one team, has it count with another, and returns how often it was counted and
+/// how the run ended.
+async fn counted([before, after]: &[String; 2], input: &str) -> (usize, RunReply, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = start(folder.path(), before, "first").await;
+    let run = begin_with(&node, input).await;
+    node.drain(SOON).await;
+    drop(node);
+
+    let node = start(folder.path(), after, "second").await;
+    let count = counting(node.bus(), true).await;
+    tell(&node, &run, RunVerb::Answer, json!({"text": "count"})).await;
+    let (reply, text) = result(&node, &run).await;
+    node.drain(SOON).await;
+    (count.load(Ordering::SeqCst), reply, text)
+}
+
 #[tokio::test]
 async fn a_run_calls_no_tool_by_a_looser_class_than_it_has() {
     // The effect before and after, whether the label comes with it, whether the call is made, and
@@ -180,21 +197,11 @@ async fn a_run_calls_no_tool_by_a_looser_class_than_it_has() {
     ];
     for (before, after, is_untrusted, made, said) in cases {
         let case = format!("{before} to {after}, untrusted {is_untrusted}");
-        let folder = tempfile::tempdir().unwrap();
-        let node = start(folder.path(), &counts(before, false), "first").await;
-        let run = begin(&node).await;
-        node.drain(SOON).await;
-        drop(node);
-
-        let node = start(folder.path(), &counts(after, is_untrusted), "second").await;
-        let count = counting(node.bus(), true).await;
-        tell(&node, &run, RunVerb::Answer, json!({"text": "count"})).await;
-        let (reply, text) = result(&node, &run).await;
-        assert_eq!(reply.status, RunStatus::Completed, "{case}: {text}");
-        assert_eq!(count.load(Ordering::SeqCst), made, "{case}: {text}");
+        let teams = [counts(before, false), counts(after, is_untrusted)];
+        let (count, reply, text) = counted(&teams, "begin").await;
+        assert_eq!((reply.status, count), (RunStatus::Completed, made), "{case}: {text}");
         assert!(text.contains(said), "{case}: {text}");
         assert_eq!(reply.tainted, is_untrusted && made > 0, "{case}: {text}");
-        node.drain(SOON).await;
     }
 }
 
@@ -212,21 +219,11 @@ async fn a_tainted_run_calls_nothing_that_has_come_to_reach_outside() {
         (&free, "read first", outside, 1, "counted"),
     ] {
         let case = format!("{input}, {change:?}, {}", team == TEAM);
-        let folder = tempfile::tempdir().unwrap();
-        let node = start(folder.path(), team, "first").await;
-        let run = begin_with(&node, input).await;
-        node.drain(SOON).await;
-        drop(node);
-
-        let node = start(folder.path(), &format!("{team}{change}"), "second").await;
-        let count = counting(node.bus(), true).await;
-        tell(&node, &run, RunVerb::Answer, json!({"text": "count"})).await;
-        let (reply, text) = result(&node, &run).await;
-        assert_eq!(reply.status, RunStatus::Completed, "{case}: {text}");
-        assert_eq!(count.load(Ordering::SeqCst), made, "{case}: {text}");
+        let (count, reply, text) =
+            counted(&[team.to_owned(), format!("{team}{change}")], input).await;
+        assert_eq!((reply.status, count), (RunStatus::Completed, made), "{case}: {text}");
         assert!(text.contains(said), "{case}: {text}");
         assert_eq!(reply.tainted, input != "begin", "{case}: {text}");
-        node.drain(SOON).await;
     }
 }
 

@@ -60,13 +60,24 @@ if [ "$(uname -s)" = Linux ]; then
     together=-Clink-arg=-Wl,-z,keep-text-section-prefix
 fi
 
+# Where the sources of crates lie on this machine stands in no release, where it would take room too:
+# a panic names a crate and the line. They are there once the names were asked for.
+unplaced() {
+    for sources in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
+        case $sources in
+        *" "*) ;;
+        *) printf ' --remap-path-prefix=%s=' "$sources" ;;
+        esac
+    done
+}
+
 if [ "${1-}" != record ]; then
     if [ "$(names)" != "$(cat "$made_for")" ]; then
         echo "release: the record was made for another compiler, or for other crates, features or" \
             "settings; what is built is slower than it could be: sh deploy/release.sh record" >&2
         export BENCH_RECORD_OF_OTHERS=1
     fi
-    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $small $together $flags"
+    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $small $together$(unplaced) $flags"
     exec cargo "$@"
 fi
 

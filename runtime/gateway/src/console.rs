@@ -3,25 +3,40 @@
 //! Its files lie below a path that has their digest in it, so a browser keeps them for good and
 //! never mixes those of two versions.
 
+use std::io::{self, Read as _};
 use std::sync::LazyLock;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use wire::Digest;
+use flate2::read::GzDecoder;
+use wire::{Digest, ErrorCode};
 
 use crate::refusal::Refusal;
-use crate::state::{Segments, shown};
+use crate::state::{Segments, listed, shown};
 
 /// A file of the console.
 struct File {
     name: &'static str,
-    content: &'static str,
+    /// Its content in the format gzip.
+    packed: &'static [u8],
+}
+
+impl File {
+    /// Returns the content, for a client that takes it in no other way.
+    fn content(&self) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        GzDecoder::new(self.packed).read_to_end(&mut content)?;
+        Ok(content)
+    }
 }
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$(File { name: $name, content: include_str!(concat!("../console/", $name)) },)*]
+        &[$(File {
+            name: $name,
+            packed: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+        },)*]
     };
 }
 
@@ -69,7 +84,7 @@ struct Console {
 
 static CONSOLE: LazyLock<Console> = LazyLock::new(|| {
     let of_files = FILES.iter().fold(Digest::of(PAGE.as_bytes()), |digest, file| {
-        digest.then(file.name.as_bytes()).then(file.content.as_bytes())
+        digest.then(file.name.as_bytes()).then(file.packed)
     });
     let version: String = of_files.to_string().chars().take(VERSION_DIGITS).collect();
     let page = PAGE.replace(VERSION_MARK, &version);
@@ -80,11 +95,8 @@ static CONSOLE: LazyLock<Console> = LazyLock::new(|| {
 /// Serves the page.
 pub(crate) async fn page(headers: HeaderMap) -> Response {
     let console = &*CONSOLE;
-    let tags = headers.get_all(header::IF_NONE_MATCH).iter();
-    let has_it = tags
-        .filter_map(|tags| tags.to_str().ok())
-        .flat_map(|tags| tags.split(','))
-        .any(|tag| tag.trim().trim_start_matches("W/").as_bytes() == console.tag.as_bytes());
+    let has_it = listed(&headers, header::IF_NONE_MATCH)
+        .any(|tag| tag.trim_start_matches("W/").as_bytes() == console.tag.as_bytes());
     let kept = [
         (header::ETAG, console.tag.clone()),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
@@ -96,9 +108,10 @@ pub(crate) async fn page(headers: HeaderMap) -> Response {
     (kept, kind, Body::from(console.page.clone())).into_response()
 }
 
-/// Serves a file of the page.
+/// Serves a file of the page, packed if the client takes it so, as browsers do.
 pub(crate) async fn file(
     Segments((version, name)): Segments<(String, String)>,
+    asked: HeaderMap,
 ) -> Result<Response, Refusal> {
     let file = FILES.iter().find(|file| file.name == name);
     let Some(file) = file.filter(|_| version == CONSOLE.version) else {
@@ -108,8 +121,27 @@ pub(crate) async fn file(
     let headers = [
         (header::CONTENT_TYPE, kind_of(file.name)),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (header::VARY, "accept-encoding"),
     ];
-    Ok((headers, file.content).into_response())
+    if takes_gzip(&asked) {
+        let packed = [(header::CONTENT_ENCODING, "gzip")];
+        return Ok((headers, packed, Bytes::from_static(file.packed)).into_response());
+    }
+    let content = file.content().map_err(|error| {
+        Refusal::new(ErrorCode::Internal, format!("the file cannot be unpacked: {error}"))
+    })?;
+    Ok((headers, content).into_response())
+}
+
+/// Tells whether a client says that it takes the format gzip.
+fn takes_gzip(asked: &HeaderMap) -> bool {
+    listed(asked, header::ACCEPT_ENCODING).any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        // A weight of nothing is a refusal.
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).unwrap_or("1");
+        is_gzip && weight.parse::<f32>().is_ok_and(|weight| weight > 0.0)
+    })
 }
 
 fn kind_of(name: &str) -> &'static str {
@@ -163,13 +195,40 @@ mod tests {
         ];
         // The name of a namespace is no address.
         let allowed = "http://www.w3.org/2000/svg";
-        for file in FILES.iter().chain(&[File { name: "index.html", content: PAGE }]) {
-            let content = file.content.replace(allowed, "");
+        let of_files = FILES
+            .iter()
+            .map(|file| (file.name, String::from_utf8(file.content().unwrap()).unwrap()));
+        for (name, content) in of_files.chain([("index.html", PAGE.to_owned())]) {
+            let content = content.replace(allowed, "");
             for word in words {
-                assert!(!content.contains(word), "{} has {word}", file.name);
+                assert!(!content.contains(word), "{name} has {word}");
             }
-            let lines = file.content.lines().count();
-            assert!(lines <= 600, "{} has {lines} lines; split it by meaning", file.name);
+            let lines = content.lines().count();
+            assert!(lines <= 600, "{name} has {lines} lines; split it by meaning");
+        }
+    }
+
+    #[test]
+    fn files_go_packed_to_who_says_that_it_takes_them_so() {
+        let rows: [(&[&'static str], bool); 11] = [
+            (&[], false),
+            (&[""], false),
+            (&["identity"], false),
+            (&["gzip, deflate, br, zstd"], true),
+            (&["br, GZIP"], true),
+            (&["br", "gzip"], true),
+            (&["gzip;q=0.5"], true),
+            (&["gzip; q=0"], false),
+            (&["gzip;q=0.000, br"], false),
+            (&["gzip;q=x"], false),
+            (&["xgzip"], false),
+        ];
+        for (said, packed) in rows {
+            let mut asked = HeaderMap::new();
+            for list in said {
+                asked.append(header::ACCEPT_ENCODING, HeaderValue::from_static(list));
+            }
+            assert_eq!(takes_gzip(&asked), packed, "{said:?}");
         }
     }
 }

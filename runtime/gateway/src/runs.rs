@@ -19,7 +19,7 @@ use wire::{ErrorCode, Headers, Name, RunId, RunRequest, TraceContext, WireError,
 
 use crate::body;
 use crate::refusal::Refusal;
-use crate::state::{Doors, Query, Segments, run_id, shown};
+use crate::state::{Doors, Query, Segments, listed, run_id, shown};
 
 /// How long a result is waited for unless the request says otherwise.
 pub const RESULT_WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -329,12 +329,7 @@ fn traceparent(headers: &HeaderMap) -> Option<TraceContext> {
 
 /// Tells whether the client asks, by RFC 7240, not to be kept waiting.
 fn prefers_async(headers: &HeaderMap) -> bool {
-    headers
-        .get_all("prefer")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|preference| preference.trim().eq_ignore_ascii_case("respond-async"))
+    listed(headers, "prefer").any(|preference| preference.eq_ignore_ascii_case("respond-async"))
 }
 
 pub(crate) fn json(body: Bytes) -> Response {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path};
+use axum::http::HeaderMap;
+use axum::http::header::AsHeaderName;
 use axum::http::request::Parts;
 use node::{Node, TeamHandle};
 use serde::de::DeserializeOwned;
@@ -74,6 +76,12 @@ pub(crate) fn run_id(text: &str) -> Result<RunId, Refusal> {
 /// Quotes a text of the client's, cut to what fits into a message.
 pub(crate) fn shown(text: &str) -> String {
     format!("{:?}", text.chars().take(80).collect::<String>())
+}
+
+/// Returns what the headers of a name list, in all of them together.
+pub(crate) fn listed(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
+    let lists = headers.get_all(name).into_iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).map(str::trim)
 }
 
 /// The parameters in a path; unlike axum's own, it refuses in our form.

@@ -1,7 +1,9 @@
 //! The page, its files, the headers of all answers, and what browsers may ask for.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 
+use flate2::read::GzDecoder;
 use gateway::view::UsageList;
 use reqwest::Method;
 use serde_json::json;
@@ -39,7 +41,18 @@ async fn the_page_and_its_files_are_served() {
             other => panic!("{other}"),
         };
         assert_eq!(kind, expected, "{file}");
-        bytes += response.bytes().await.unwrap().len();
+        let content = response.bytes().await.unwrap();
+        bytes += content.len();
+
+        let request = house.request(Method::GET, file).header("accept-encoding", "gzip, br");
+        let response = request.send().await.unwrap();
+        for (name, value) in [("content-encoding", "gzip"), ("vary", "accept-encoding")] {
+            assert_eq!(response.headers()[name], value, "{file}");
+        }
+        let packed = response.bytes().await.unwrap();
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&*packed).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, content, "{file}");
     }
     assert!(bytes < 160 * 1024, "the console has {bytes} bytes");
     let version = tag.to_str().unwrap().trim_matches('"');

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use wire::plan::Plan;
 use wire::semconv::CONTENT;
-use wire::{Attributes, CallOutcome, Capture};
+use wire::{Attributes, CallOutcome, Capture, Name};
 
 use super::RunFacts;
 use crate::capture;
@@ -82,6 +82,11 @@ impl<'p> Contents<'p> {
             None if name == RESPOND_TO_USER => self.most,
             None => self.of_any(),
         }
+    }
+
+    /// Tells whether anything of what the calls of a tool say may be held as it is.
+    pub(crate) fn are_told_of(self, tool: &Name) -> bool {
+        self.of_tool(tool.as_str()) >= Capture::Redacted
     }
 
     /// Returns how much may be held of what may be meant for any tool: as much as of the one of

@@ -75,10 +75,13 @@ fn described(
 ) -> (String, SpanKind) {
     match attempt.hop {
         Hop::Http { method, scheme, server, path, event } => {
-            let server = report.server.as_ref().or(server.as_ref());
+            // An address that the plan does not name was made of arguments.
+            let is_told = server.is_some() || Contents::of(facts).are_told_of(attempt.tool);
+            let met = is_told.then_some(report);
+            let server = met.and_then(|met| met.server.as_ref()).or(server.as_ref());
             attributes.set(semconv::HTTP_METHOD, method.as_str());
             set_server(attributes, server);
-            let scheme = report.scheme.as_ref().or(scheme.as_ref());
+            let scheme = met.and_then(|met| met.scheme.as_ref()).or(scheme.as_ref());
             if let (Some(scheme), Some(Endpoint { address, port })) = (scheme, server) {
                 let path = path.as_deref().unwrap_or_default();
                 let bracketed =

@@ -290,7 +290,8 @@ fn a_call_of_a_tool_that_asks_a_model_says_which_one_used_what() {
 
 #[test]
 fn an_attempt_is_a_hop_below_its_call() {
-    let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
+    let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, true));
+    plan.traces.store = Capture::Redacted;
     let facts = stored(&plan, (&session, &run, &trace));
     let (call, tool) = (CallKey::new("k").unwrap(), name("search"));
     let at = |address: &str, port| Endpoint { address: address.to_owned(), port };
@@ -382,15 +383,10 @@ fn an_attempt_is_a_hop_below_its_call() {
     ];
     for (hop, report, (span_name, kind), attributes) in &cases {
         let attempt = AttemptFacts {
-            call: &call,
-            tool: &tool,
-            hop,
             attempt: 2,
-            rejoined: false,
-            start: START,
-            end: END,
             report: *report,
             error: Some(("E3004", "no answer")),
+            ..attempt_at(&call, &tool, hop)
         };
         let span = hop_span(&facts, &attempt);
         assert_eq!(span.context, trace.of_attempt(&call, 2));
@@ -401,6 +397,20 @@ fn an_attempt_is_a_hop_below_its_call() {
         assert_has(&span.attributes, &json!({"callboard.attempt": 2, "callboard.rejoined": null}));
         let well = hop_span(&facts, &AttemptFacts { error: None, report: None, ..attempt });
         assert_eq!((well.error, well.attributes.get("error.type")), (None, None));
+    }
+}
+
+fn attempt_at<'a>(call: &'a CallKey, tool: &'a Name, hop: &'a Hop) -> AttemptFacts<'a> {
+    AttemptFacts {
+        call,
+        tool,
+        hop,
+        attempt: 1,
+        rejoined: false,
+        start: START,
+        end: END,
+        report: None,
+        error: None,
     }
 }
 
@@ -518,6 +528,19 @@ fn spans_hold_what_their_plan_permits() {
         assert_eq!(length, held, "{told}");
         let found = span.attributes.number(semconv::ARGUMENTS_BYTES);
         assert_eq!(found, size, "{told}");
+        // An address that was made of arguments is as much as these.
+        let hop = Hop::Http {
+            method: "GET".to_owned(),
+            scheme: None,
+            server: None,
+            path: None,
+            event: None,
+        };
+        let server = Some(Endpoint { address: "acme.test".to_owned(), port: 443 });
+        let report = HopReport { server, scheme: Some("https".to_owned()), ..HopReport::default() };
+        let attempt = attempt_at(&key, &plan.tools[0].name, &hop);
+        let made = hop_span(&facts, &AttemptFacts { report: Some(&report), ..attempt });
+        assert_eq!(made.attributes.get("url.full").is_some(), held.is_some(), "{told}");
         let result = span.attributes.get(semconv::TOOL_CALL_RESULT);
         assert_eq!(result.is_some(), held.is_some(), "{told}");
         // A sentence may repeat what came back. What the trace's own level takes of it, it takes later.

@@ -25,8 +25,8 @@ use crate::files;
 use crate::place::{Place, holder};
 use crate::screen::{self, Screen};
 
-/// How long runs in work have to end once the daemon is told to stop: with what is closed after
-/// them it is at most ten seconds, which supervisors of services allow.
+/// How long runs in work have to end once the daemon is told to stop. What is closed after them takes
+/// some seconds more; the unit and the compose file in `deploy` give it twenty in all.
 const DRAIN_GRACE: Duration = Duration::from_secs(6);
 
 /// How long those who ask over HTTP have to read their answers at the end.

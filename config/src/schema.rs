@@ -1,15 +1,20 @@
 //! The JSON Schema of team files. It is made from the structs that read them, and stands in a file,
 //! since to make it takes longer than to read a team.
 
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
 use serde_json::Value;
 
-/// The schema; the test below writes it.
-const SCHEMA: &str = include_str!("../team.schema.json");
+/// The file in the format gzip.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/team.schema.json.gz"));
 
 /// Returns the JSON Schema (2020-12) of team files, for editors.
 pub fn schema() -> Value {
-    // That it is JSON is tested below.
-    serde_json::from_str(SCHEMA).unwrap_or_default()
+    let mut text = Vec::new();
+    // That it can be unpacked and is JSON is tested below.
+    let unpacked = GzDecoder::new(PACKED).read_to_end(&mut text).is_ok();
+    if unpacked { serde_json::from_slice(&text).unwrap_or_default() } else { Value::Null }
 }
 
 #[cfg(test)]
@@ -22,6 +27,9 @@ mod tests {
 
     use super::*;
     use crate::raw::RawFile;
+
+    /// The file, which the test writes.
+    const SCHEMA: &str = include_str!("../team.schema.json");
 
     #[test]
     fn the_file_has_the_schema_of_the_structs() {

@@ -538,7 +538,7 @@ fn spans_hold_what_their_plan_permits() {
         };
         let server = Some(Endpoint { address: "acme.test".to_owned(), port: 443 });
         let report = HopReport { server, scheme: Some("https".to_owned()), ..HopReport::default() };
-        let attempt = attempt_at(&key, &plan.tools[0].name, &hop);
+        let attempt = attempt_at(&key, &plan.tools[0].spec.name, &hop);
         let made = hop_span(&facts, &AttemptFacts { report: Some(&report), ..attempt });
         assert_eq!(made.attributes.get("url.full").is_some(), held.is_some(), "{told}");
         let result = span.attributes.get(semconv::TOOL_CALL_RESULT);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use wire::{Headers, WireError};
+use wire::{ErrorCode, Headers, WireError};
 
 /// A message that a tool sends or receives.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +39,30 @@ impl Missed {
             Self::NotDelivered(error) | Self::Unanswered(error) => error,
         }
     }
+}
+
+/// Tells whether an error that answers a request says that nothing was begun, and may be over soon.
+pub const fn may_pass(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::Overloaded
+            | ErrorCode::Unavailable
+            | ErrorCode::ModelResting
+            // A session without room for the request waits for room.
+            | ErrorCode::StorageFull
+    )
+}
+
+/// Tells whether an error that answers a request says that nothing was begun, and never will be.
+pub const fn is_refusal(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadRequest
+            | ErrorCode::InvalidArguments
+            | ErrorCode::UnknownAgent
+            | ErrorCode::RunConflict
+            | ErrorCode::PrefixUnknown
+    )
 }
 
 /// Sends and receives messages for the tools of one team.

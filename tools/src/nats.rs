@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
 
 use crate::http::{BodyTemplate, FieldSource};
-use crate::messenger::{Letter, Messenger, Missed};
+use crate::messenger::{Letter, Messenger, Missed, is_refusal, may_pass};
 use crate::output::{Body, cut_mark, excerpt, value};
 use crate::tool::{Tool, ToolContext};
 use request::Blueprint;
@@ -132,7 +134,8 @@ pub(crate) async fn ask(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         letter.headers.insert(header::REMAINING_MS, left.as_millis().to_string());
-        match messenger.request(letter.clone(), left).await {
+        let asked = messenger.request(letter.clone(), left).await;
+        match asked.and_then(answered) {
             Err(Missed::NotDelivered(error))
                 if may_pass(error.code) && Instant::now() + pause < patience => {}
             asked => return asked,
@@ -142,8 +145,27 @@ pub(crate) async fn ask(
     }
 }
 
-const fn may_pass(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Unavailable | ErrorCode::Overloaded)
+/// Takes an answer, unless it is one by which a node of the runtime says that it has no reply to a
+/// run: an agent of another team may have begun with it, and go on when its node is there again.
+fn answered(answer: Letter) -> Result<Letter, Missed> {
+    /// An error by itself; the reply to a run that failed names the run beside it.
+    #[derive(Deserialize)]
+    struct Told {
+        error: WireError,
+        #[serde(default)]
+        run: Option<IgnoredAny>,
+    }
+    let Some(code) = answer.headers.get(header::SERVICE_ERROR_CODE) else { return Ok(answer) };
+    match serde_json::from_slice(&answer.payload) {
+        Ok(Told { error, run: None }) if *error.code.as_str() == *code => {
+            if may_pass(error.code) || is_refusal(error.code) {
+                return Err(Missed::NotDelivered(error));
+            }
+            // By its own code it would be told as a silence.
+            Err(Missed::Unanswered(WireError::new(ErrorCode::Unavailable, error.to_string())))
+        }
+        _ => Ok(answer),
+    }
 }
 
 /// Says that nobody took the request.

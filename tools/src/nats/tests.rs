@@ -152,6 +152,36 @@ async fn a_request_that_nobody_took_is_made_again_for_a_while() {
     assert!(began.elapsed() < super::AWAY_MAX && sent.len() == 6, "{}", sent.len());
 }
 
+/// What a node of the runtime answers about the run of an agent of another team.
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_reply_leaves_open_what_came_of_the_run() {
+    let told = |code: &str, run: &str| {
+        let headers = Headers::new().with(header::SERVICE_ERROR_CODE, code);
+        Ok(answer(headers, &format!(r#"{{{run}"error":{{"code":"{code}","message":"why"}}}}"#)))
+    };
+    let cases = [
+        // It drains, or cannot say: the run may go on.
+        ("E1007", "", (true, ErrorCode::ToolUnavailable, 1)),
+        ("E5003", "", (true, ErrorCode::ToolUnavailable, 1)),
+        // Nothing was begun, and is not by asking again.
+        ("E1003", "", (false, ErrorCode::UnknownAgent, 1)),
+        ("E1005", "", (false, ErrorCode::RunConflict, 1)),
+        // Nothing was begun yet, and then nobody listens.
+        ("E1008", "", (false, ErrorCode::ToolUnavailable, 6)),
+        ("E5008", "", (false, ErrorCode::ToolUnavailable, 6)),
+        // The reply to a run that failed.
+        ("E4001", r#""run":"r","#, (false, ErrorCode::ToolFailed, 1)),
+    ];
+    for (code, run, expected) in cases {
+        let (reply, sent) = call(&spec("a.b"), json!({}), vec![told(code, run)]).await;
+        let (is_lost, error) = error(reply);
+        assert_eq!((is_lost, error.code, sent.len()), expected, "{code}: {error}");
+    }
+    let there = vec![told("E1008", ""), Ok(answer(Headers::new(), "1"))];
+    let (reply, sent) = call(&spec("a.b"), json!({}), there).await;
+    assert_eq!((output(reply), sent.len()), (json!(1), 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_is_lost_before_the_caller_gives_up() {
     let began = Instant::now();

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tools::Missed;
+use tools::messenger::{is_refusal, may_pass};
 use wire::error::ErrorBody;
 use wire::{ErrorCode, Headers, Name, Timestamp, WireError, WorkId, header};
 
@@ -218,19 +219,13 @@ async fn ask<T: Answer>(
             waiting.end();
         }
         let (error, wait) = match missed {
-            Ok(error) => match (error.code, error.retry_after_ms) {
-                (
-                    ErrorCode::Overloaded
-                    | ErrorCode::Unavailable
-                    | ErrorCode::ModelResting
-                    // A session without room for the request waits for room.
-                    | ErrorCode::StorageFull,
-                    wait,
-                ) => (error, wait.map(Duration::from_millis)),
-                (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
-                // Whoever answers so, or so that it cannot be read, may have done the work.
-                _ => return Err(Missed::Unanswered(error)),
-            },
+            Ok(error) if may_pass(error.code) => {
+                let wait = error.retry_after_ms.map(Duration::from_millis);
+                (error, wait)
+            }
+            Ok(error) if is_refusal(error.code) => return Err(Missed::NotDelivered(error)),
+            // Whoever answers so, or so that it cannot be read, may have done the work.
+            Ok(error) => return Err(Missed::Unanswered(error)),
             Err(error @ bus::Error::NoResponders { .. }) if !asking.patient && !is_near => {
                 return Err(Missed::NotDelivered(error.to_wire()));
             }
@@ -291,18 +286,6 @@ const fn is_unheard(error: &bus::Error) -> bool {
     matches!(
         error,
         bus::Error::NoResponders { .. } | bus::Error::Overflow { .. } | bus::Error::NotSent { .. }
-    )
-}
-
-/// Tells whether an error says that nothing was begun.
-const fn is_refusal(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::BadRequest
-            | ErrorCode::InvalidArguments
-            | ErrorCode::UnknownAgent
-            | ErrorCode::RunConflict
-            | ErrorCode::PrefixUnknown
     )
 }
 

@@ -39,6 +39,15 @@ pub(crate) fn list(
     Ok(OpenCallList { calls, more })
 }
 
+/// Lists those alone for which a run waits, the oldest first: a store may have many others.
+pub(crate) fn waiting(store: &Store, held: &HeldCalls) -> Result<Vec<OpenCall>, store::Error> {
+    let mut calls = store.waiting_calls()?;
+    calls.retain(|open| !held.contains_key(&open.call));
+    calls.extend(held.values().flatten().filter(|open| open.waits).cloned());
+    calls.sort_by_key(|open| open.since);
+    Ok(calls)
+}
+
 #[cfg(test)]
 mod tests {
     use OpenKind::{Approval, Question};
@@ -91,6 +100,11 @@ mod tests {
                 (expected.to_owned(), more),
                 "{kind:?} {limit}"
             );
+        }
+        for (held, expected) in [(&none, "a b c"), (&held, "d c")] {
+            let found = waiting(&store, held).unwrap();
+            let calls: Vec<&str> = found.iter().map(|open| open.call.as_str()).collect();
+            assert_eq!(calls.join(" "), expected);
         }
     }
 }

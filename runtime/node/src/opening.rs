@@ -68,7 +68,7 @@ pub(crate) fn open_team(
     shared: Arc<Shared>,
     http: &reqwest::Client,
 ) -> Result<OpenedTeam, Error> {
-    let service = metrics::service(format!("{}-{}", team.name, options.holder.pid));
+    let service = metrics::service(format!("{}-{}", team.name, shared.node));
     let metrics = Metrics::start(Some(&team.name), &service, team.otlp_endpoint.as_deref())?;
     let metrics = Arc::new(metrics);
     let heard = metrics.clone();

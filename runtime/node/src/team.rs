@@ -12,6 +12,7 @@ use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent,
 };
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tools::client::HttpClient;
 use tools::results::RESULT_BYTES_MAX;
@@ -99,6 +100,8 @@ pub(crate) struct TeamState {
     /// The tools that are there, in their present form.
     tools: HashMap<Name, ActorRef<ToolMsg>>,
     faults: HashMap<Part, Faults>,
+    /// Comes back for the next tool that no run needs.
+    wake: Option<AbortHandle>,
     inbox: Option<Inbox>,
     _stops: Vec<Feed>,
     _event_replies: Vec<Feed>,
@@ -166,6 +169,7 @@ impl Actor for TeamSupervisor {
             parts: HashMap::new(),
             tools: HashMap::new(),
             faults: HashMap::new(),
+            wake: None,
             inbox: None,
             _stops: stops,
             _event_replies: event_replies,
@@ -328,9 +332,14 @@ impl TeamState {
             self.context.loads.remove(TOOL, &name);
             actor.stop(None);
         }
-        if let Some(next) = next {
-            myself.send_after(next.saturating_duration_since(now), || TeamMsg::Release);
+        // One more for each change of the tools would make ever more timers.
+        if let Some(before) = self.wake.take() {
+            before.abort();
         }
+        self.wake = next.map(|next| {
+            let wait = next.saturating_duration_since(now);
+            myself.send_after(wait, || TeamMsg::Release).abort_handle()
+        });
     }
 
     fn forget(&mut self, actor: &ActorId) -> Option<Part> {

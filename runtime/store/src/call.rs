@@ -59,12 +59,22 @@ pub(crate) fn list(
     kind: Option<OpenKind>,
     limit: usize,
 ) -> Result<Vec<OpenCall>, Error> {
-    let list = |waits: bool, limit: usize| {
-        let wanted =
-            |open: &OpenCall| open.waits == waits && kind.is_none_or(|kind| open.kind == kind);
-        oldest(tree, Space::CallAt, limit, |id| row(tree, &Space::Call.key(&[id])), wanted)
-    };
-    let mut calls = list(true, limit)?;
-    calls.extend(list(false, limit.min(LIST_MAX) - calls.len())?);
+    let is_of = |open: &OpenCall| kind.is_none_or(|kind| open.kind == kind);
+    let mut calls = those(tree, limit, |open| open.waits && is_of(open))?;
+    let left = limit.min(LIST_MAX) - calls.len();
+    calls.extend(those(tree, left, |open| !open.waits && is_of(open))?);
     Ok(calls)
+}
+
+/// Lists the open calls for which a run waits.
+pub(crate) fn waiting(tree: &sled::Tree) -> Result<Vec<OpenCall>, Error> {
+    those(tree, LIST_MAX, |open| open.waits)
+}
+
+fn those(
+    tree: &sled::Tree,
+    limit: usize,
+    wanted: impl Fn(&OpenCall) -> bool,
+) -> Result<Vec<OpenCall>, Error> {
+    oldest(tree, Space::CallAt, limit, |id| row(tree, &Space::Call.key(&[id])), wanted)
 }

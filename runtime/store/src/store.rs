@@ -342,6 +342,12 @@ impl Store {
         self.read("list open calls", |database, _| call::list(database, kind, limit))
     }
 
+    /// Returns the open calls for which a run waits, at most [`LIST_MAX`](crate::LIST_MAX), the
+    /// oldest first.
+    pub fn waiting_calls(&self) -> Result<Vec<OpenCall>, Error> {
+        self.read("list waiting calls", |database, _| call::waiting(database))
+    }
+
     /// Finds facts by words, best first; a query without words returns the newest.
     pub fn recall(&self, query: &str, limit: usize) -> Result<Vec<Fact>, Error> {
         self.read("recall facts", |database, state| fact::recall(database, state, query, limit))

@@ -125,8 +125,8 @@ impl TeamContext {
         let run = run.clone();
         self.look_up(move |store, held| {
             let mut waiting = Vec::new();
-            for open in open_calls::list(store, held, None, store::LIST_MAX)?.calls {
-                if open.waits && is_below(store, &open, &run)? {
+            for open in open_calls::waiting(store, held)? {
+                if is_below(store, &open, &run)? {
                     waiting.push(open);
                 }
             }

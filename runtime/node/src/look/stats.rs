@@ -52,13 +52,13 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
     let context = team.context().clone();
     let (sessions, busy) = (team.sessions_in_memory().await, team.sessions_busy().await);
     team.settle().await;
+    let calls_open = context.open_calls(None, COUNTED_MAX).await?.calls;
     let read = spawn_blocking(move || {
         let under_way = context.work.under_way();
         let of_kind = |kind| under_way.iter().filter(|(_, doing)| doing.kind == kind).count();
         let (turns, calls) =
             (of_kind(wire::look::DoingKind::Turn), of_kind(wire::look::DoingKind::Call));
         let mut waiting = Waiting::default();
-        let calls_open = context.store.open_calls(None, COUNTED_MAX)?;
         for open in &calls_open {
             waiting.add(open.kind);
         }

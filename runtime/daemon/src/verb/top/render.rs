@@ -193,11 +193,11 @@ impl Look<'_> {
 
 fn wide(node: &NodeStats, team: &TeamStats) -> Vec<String> {
     let counts = &team.counts;
-    let completed = counts.runs_ended.get("completed").copied().unwrap_or(0);
+    let failed = counts.runs_ended.get("failed").copied().unwrap_or(0);
     let traces = &team.traces;
     vec![
         text::count(counts.runs_over()),
-        text::count(counts.runs_over() - completed.min(counts.runs_over())),
+        text::count(failed),
         money::usd(counts.usage.cost_nano_usd),
         text::count(team.store_queue + team.export_queue + node.events_waiting),
         text::count(team.export_lost + node.events_lost),
@@ -274,7 +274,7 @@ mod tests {
                 "team": "crew", "sessions": 12, "sessions_busy": 2, "runs": 3, "turns": 1,
                 "calls": 1, "waiting": {"approvals": 1, "questions": 0, "unknown": 0},
                 "counts": {
-                    "runs_begun": runs, "runs_ended": {"completed": runs - 1, "failed": 1},
+                    "runs_begun": runs, "runs_ended": {"completed": runs - 2, "failed": 1, "cancelled": 1},
                     "steps": runs * 3, "turns": 0, "turns_failed": 0, "feedback": 0, "calls": 0,
                     "calls_failed": 0, "restarts": 2,
                     "usage": {"input_tokens": tokens, "output_tokens": 0, "cost_nano_usd": 1_500_000_000_u64},
